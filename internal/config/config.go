@@ -1,0 +1,220 @@
+// Package config holds the settings: one JSON file, written only by the process that owns the data folder.
+//
+// A setting that is missing in the file has its default; a file that cannot be read is not used in part: the copy of the
+// last good one (.bak) is taken, else the defaults, which are closed ones, and Load says so in its warning.
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Settings are all that a user can choose. JSON names are those of settings.json and of /ui/settings.
+type Settings struct {
+	Port         int      `json:"port"`                   // of the API server; 0 picks a free one
+	KeepAlive    Duration `json:"keep_alive"`             // how long an unused model stays loaded; negative: for ever
+	DefaultModel string   `json:"default_model"`          // the window's choice for a new chat; empty: the first
+	Theme        string   `json:"theme"`                  // "system", "light" or "dark"
+	Preference   []string `json:"preference"`             // device classes, best first
+	Origins      []string `json:"origins,omitempty"`      // browser origins allowed beside the usual ones
+	EmulateNPU   bool     `json:"emulate_npu"`            // the NPU plugin with the CPU standing in: slow, for tests
+	NPUPrompt    int      `json:"npu_prompt_limit"`       // longest prompt the NPU is compiled for, tokens
+	NPUReserve   int      `json:"npu_response_reserve"`   // tokens kept for the answer there
+	Parallel     int      `json:"parallel"`               // requests that take turns on one CPU or GPU
+	QueueLimit   int      `json:"queue_limit"`            // waiting requests per device; one more is refused
+	RuntimeDir   string   `json:"runtime_dir,omitempty"`  // native libraries; empty: searched for
+	ModelsDir    string   `json:"models_dir,omitempty"`   // empty: models/ in the data folder
+	RetainDays   int      `json:"journal_retention_days"` // records older than that are deleted
+	SlotMemoryMB int      `json:"prefix_cache_megabytes"` // conversations kept ready on a device, at most
+}
+
+// Default returns the settings of a new installation.
+func Default() Settings {
+	return Settings{
+		Port: 11434, KeepAlive: Duration(5 * time.Minute), Theme: "system", Preference: []string{"NPU", "GPU", "CPU"},
+		NPUPrompt: 1024, NPUReserve: 128, Parallel: 4, QueueLimit: 512, RetainDays: 30, SlotMemoryMB: 512,
+	}
+}
+
+// Duration is written as Go writes one ("5m0s") and also read as seconds, as Ollama's keep_alive is.
+type Duration time.Duration
+
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var v any
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case float64:
+		*d = Duration(v * float64(time.Second))
+		return nil
+	case string:
+		parsed, err := time.ParseDuration(v)
+		if err != nil {
+			return fmt.Errorf("%q is not a duration such as 5m or 1h30m", v)
+		}
+		*d = Duration(parsed)
+		return nil
+	}
+	return fmt.Errorf("%s is not a duration such as \"5m\"", b)
+}
+
+// Check refuses values that cannot work, naming the setting.
+func (s Settings) Check() error {
+	between := func(name string, v, low, high int) error {
+		if v < low || v > high {
+			return fmt.Errorf("%s must be from %d to %d, not %d", name, low, high, v)
+		}
+		return nil
+	}
+	errs := []error{
+		between("port", s.Port, 0, 65535),
+		between("npu_prompt_limit", s.NPUPrompt, 64, 32768),
+		between("npu_response_reserve", s.NPUReserve, 16, 8192),
+		between("parallel", s.Parallel, 1, 64),
+		between("queue_limit", s.QueueLimit, 1, 100000),
+		between("journal_retention_days", s.RetainDays, 1, 36500),
+		between("prefix_cache_megabytes", s.SlotMemoryMB, 0, 1<<20),
+	}
+	if s.Theme != "system" && s.Theme != "light" && s.Theme != "dark" {
+		errs = append(errs, fmt.Errorf("theme must be system, light or dark, not %q", s.Theme))
+	}
+	if len(s.Preference) == 0 {
+		errs = append(errs, errors.New("preference must name at least one of NPU, GPU and CPU"))
+	}
+	for _, class := range s.Preference {
+		if class != "NPU" && class != "GPU" && class != "CPU" {
+			errs = append(errs, fmt.Errorf("preference has %q: only NPU, GPU and CPU are known", class))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Load reads the settings file. The warning is a sentence for people when the file was damaged and something else was
+// taken; a missing file is a new installation and no warning.
+func Load(path string) (s Settings, warning string) {
+	s, err := read(path)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return s, ""
+	}
+	if backup, backupErr := read(path + ".bak"); backupErr == nil {
+		return backup, fmt.Sprintf("the settings file %s is damaged (%v); the copy from before the last change is used", path, err)
+	}
+	return Default(), fmt.Sprintf("the settings file %s is damaged (%v); the defaults are used", path, err)
+}
+
+func read(path string) (Settings, error) {
+	s := Default()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return Default(), err
+	}
+	if err := s.Check(); err != nil {
+		return Default(), err
+	}
+	return s, nil
+}
+
+// Save writes the file so that a power cut leaves the old or the new one, and keeps the old one as .bak.
+func (s Settings) Save(path string) error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	if _, err := read(path); err == nil {
+		if old, err := os.ReadFile(path); err == nil {
+			_ = writeSynced(path+".bak", old) // a copy for a bad day: its loss is no reason to refuse the change
+		}
+	}
+	if err := writeSynced(path, append(text, '\n')); err != nil {
+		return fmt.Errorf("save the settings to %s: %w", path, err)
+	}
+	return nil
+}
+
+func writeSynced(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".settings-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone already when the rename worked
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Address is where the API server listens.
+type Address struct {
+	Port   int
+	Source string // "settings", "SIGNALBOX_HOST" or "OLLAMA_HOST"
+	Note   string // a sentence when something asked for was not done
+}
+
+// Listen works out the port: SIGNALBOX_HOST, then OLLAMA_HOST, then the setting. Both variables give only their port:
+// another program's "0.0.0.0" must not open this one to the network without a key.
+func (s Settings) Listen(getenv func(string) string) Address {
+	for _, name := range []string{"SIGNALBOX_HOST", "OLLAMA_HOST"} {
+		value := strings.TrimSpace(getenv(name))
+		if value == "" {
+			continue
+		}
+		host, port, ok := splitHost(value)
+		a := Address{Port: port, Source: name}
+		if !ok {
+			a.Port, a.Source = s.Port, "settings"
+			a.Note = fmt.Sprintf("%s=%q has no usable port: port %d from the settings is used", name, value, s.Port)
+			return a
+		}
+		if ip := net.ParseIP(host); host != "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			a.Note = fmt.Sprintf("%s asks to listen on %s: Signalbox listens on this computer only (127.0.0.1 and ::1), port %d", name, host, port)
+		}
+		return a
+	}
+	return Address{Port: s.Port, Source: "settings"}
+}
+
+// splitHost takes what Ollama takes in OLLAMA_HOST: "host", ":port", "host:port", "port", "http://host:port/path".
+func splitHost(value string) (host string, port int, ok bool) {
+	port = 11434
+	if scheme, rest, found := strings.Cut(value, "://"); found {
+		value = rest
+		switch scheme {
+		case "http":
+			port = 80
+		case "https":
+			port = 443
+		}
+	}
+	value, _, _ = strings.Cut(value, "/")
+	host, text, err := net.SplitHostPort(value)
+	if err != nil {
+		if n, numErr := strconv.Atoi(value); numErr == nil { // a bare number is a port
+			return "", n, n >= 0 && n <= 65535
+		}
+		return strings.Trim(value, "[]"), port, true
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 65535 {
+		return host, 0, false
+	}
+	return host, n, true
+}
