@@ -1,0 +1,333 @@
+package router
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox/backend/llm"
+)
+
+// evaluation is what the rules see: the facts, and what was worked out from them so far.
+type evaluation struct {
+	*Facts
+	pin   pin
+	order []*DeviceFacts // every device, in order of preference
+	ideal *DeviceFacts   // what would be taken if every device were well and idle; nil: none
+	able  []*DeviceFacts // devices that no rule has turned down in this pass, in order of preference
+}
+
+// turnedDown is a device with the rule that turned it down and its clause.
+type turnedDown struct {
+	device  llm.Device
+	rule    string
+	clause  string
+	missing bool // the machine has no device of the class
+}
+
+// Decide applies the rules. The error is an *llm.Error that says what stands in the way: CodeContextLength where the prompt
+// is too long for every device, CodeUnsupported where no device can run the model, CodeInvalid for a device name that
+// does not exist, CodeEngine where the devices that were left have failed this request, else CodeUnavailable.
+// With an error the Decision still has Rule, Rejected and PromptTokens.
+func Decide(facts Facts) (Decision, error) {
+	facts.Policy = facts.Policy.withDefaults()
+	d := Decision{Rule: RulePinned, PromptTokens: facts.Request.PromptTokens}
+	p, err := parsePin(facts.Request.Pinned)
+	if err != nil {
+		return d, err
+	}
+	e := &evaluation{Facts: &facts, pin: p, order: facts.inOrder()}
+	e.ideal, _ = e.pass(RuleQuarantined, RuleFault, RuleAbsent, RuleNeverFallBack, RuleAlreadyLoaded, RuleBusy)
+	routed, _ := e.pass(RuleFault, RuleNeverFallBack, RuleBusy)
+	taken, down := e.pass()
+	down = e.withMissing(down)
+	if taken == nil {
+		d.Rejected = rejections(down)
+		d.Rule, err = e.refuse(down)
+		return d, err
+	}
+	d.Device, d.Routed = taken.Device, routed.Device
+	d.PromptLimit, d.Assumed = e.promptLimit(taken), taken.Assumed
+	switch {
+	case taken == routed:
+	case routed.Excluded != "":
+		d.Fallback = llm.FallbackDevice
+	default:
+		d.Fallback = llm.FallbackBusy
+	}
+	e.explain(&d, taken, routed, down)
+	d.Rejected = rejections(append(down, e.passedOver(taken, routed)...))
+	return d, nil
+}
+
+// inOrder sorts the devices by preference. Mock devices come in the order of their numbers.
+func (f *Facts) inOrder() []*DeviceFacts {
+	order := make([]*DeviceFacts, len(f.Devices))
+	for i := range f.Devices {
+		order[i] = &f.Devices[i]
+	}
+	slices.SortStableFunc(order, func(a, b *DeviceFacts) int {
+		return cmp.Or(cmp.Compare(f.Policy.rank(a.Class), f.Policy.rank(b.Class)), cmp.Compare(a.Index, b.Index))
+	})
+	return order
+}
+
+// rank is a class's place in the order of preference, from 0.
+func (p Policy) rank(class string) int {
+	if i := slices.Index(p.Preference, class); i >= 0 {
+		return i
+	}
+	return len(p.Preference)
+}
+
+// pass goes through the table once, without the rules named. It returns the device that was left, nil for none, and those
+// that were turned down.
+func (e *evaluation) pass(without ...string) (*DeviceFacts, []turnedDown) {
+	var down []turnedDown
+	e.able = slices.Clone(e.order)
+	for _, r := range rules {
+		if r.turnDown == nil || slices.Contains(without, r.name) {
+			continue
+		}
+		e.able = slices.DeleteFunc(e.able, func(d *DeviceFacts) bool {
+			clause := r.turnDown(e, d)
+			if clause != "" {
+				down = append(down, turnedDown{device: d.Device, rule: r.name, clause: clause})
+			}
+			return clause != ""
+		})
+	}
+	if len(e.able) == 0 {
+		return nil, down
+	}
+	left := e.able
+	for _, r := range rules {
+		if r.narrow != nil && !slices.Contains(without, r.name) {
+			left = r.narrow(e, left)
+		}
+	}
+	return left[0], down
+}
+
+// withMissing adds the preferred classes of which the machine has no device, and sorts by preference.
+func (e *evaluation) withMissing(down []turnedDown) []turnedDown {
+	classes := map[string]bool{}
+	for _, d := range e.Devices {
+		classes[d.Class] = true
+	}
+	for _, class := range e.Policy.Preference {
+		if !classes[class] && !classes[llm.Mock] && !e.pin.set() {
+			clause := fmt.Sprintf("there is no %s here", class)
+			down = append(down, turnedDown{device: llm.Device{Class: class}, rule: RuleAbsent, clause: clause, missing: true})
+		}
+	}
+	slices.SortStableFunc(down, func(a, b turnedDown) int {
+		return cmp.Compare(e.Policy.rank(a.device.Class), e.Policy.rank(b.device.Class))
+	})
+	return down
+}
+
+func rejections(down []turnedDown) []llm.Rejection {
+	var list []llm.Rejection
+	for _, t := range down {
+		list = append(list, llm.Rejection{Device: t.device.Label(), Rule: t.rule, Reason: sentence(t.clause)})
+	}
+	return list
+}
+
+// passedOver lists the devices that could have taken the request, each with the rule that chose another.
+func (e *evaluation) passedOver(taken, routed *DeviceFacts) []turnedDown {
+	var over []turnedDown
+	for _, d := range e.able {
+		t := turnedDown{device: d.Device, rule: RulePreference}
+		switch {
+		case d == taken:
+			continue
+		case d == routed:
+			t.rule, t.clause = RuleBusy, fmt.Sprintf("%s is busy: %s", the(d.Device), d.load())
+		case taken.Loaded && !d.Loaded:
+			t.rule, t.clause = RuleAlreadyLoaded, fmt.Sprintf("the model is loaded on %s", the(taken.Device))
+		case routed == taken:
+			t.clause = fmt.Sprintf("%s comes first in the order of preference", the(taken.Device))
+		default:
+			t.rule, t.clause = RuleBusy, fmt.Sprintf("%s begins no later", the(taken.Device))
+		}
+		over = append(over, t)
+	}
+	return over
+}
+
+// load says how busy a device is: "1 running, 2 waiting".
+func (d *DeviceFacts) load() string {
+	return fmt.Sprintf("%d running, %d waiting", d.Running, d.Queued)
+}
+
+// explain writes the rule that decided, its policy id and the sentence.
+func (e *evaluation) explain(d *Decision, taken, routed *DeviceFacts, down []turnedDown) {
+	higher := e.higher(taken, down)
+	ready := the(taken.Device) + " takes it"
+	if taken.Loaded {
+		ready = "the model is loaded on " + the(taken.Device)
+	}
+	switch {
+	case e.pin.set():
+		d.Rule = RulePinned
+		d.PolicyID = RulePinned + "/" + taken.ID()
+		d.Reason = sentence(asksFor(e.pin))
+	case d.Fallback == llm.FallbackBusy:
+		d.Rule = RuleBusy
+		d.PolicyID = RuleBusy + "/" + routed.ID()
+		d.Reason = sentence(fmt.Sprintf("%s is busy (%s); %s", the(routed.Device), routed.load(), e.compared(taken, routed)))
+	case higher != nil:
+		d.Rule = higher.rule
+		d.PolicyID = e.policyID(higher)
+		d.Reason = sentence(higher.clause + "; " + ready)
+	default:
+		d.Rule, d.Reason = e.settled(taken)
+		d.PolicyID = e.policyID(nil)
+	}
+	if !taken.free() {
+		waits := fmt.Sprintf("; it waits its turn there (%s)", taken.load())
+		d.Reason = strings.TrimSuffix(d.Reason, ".") + waits + "."
+	}
+}
+
+// settled explains the ordinary case: nothing stood in the way of the device that was taken.
+func (e *evaluation) settled(taken *DeviceFacts) (rule, reason string) {
+	rule, why := RulePreference, "it comes first in the order of preference"
+	if taken.Loaded {
+		rule, why = RuleAlreadyLoaded, "the model is loaded there"
+	}
+	limit := e.promptLimit(taken)
+	if limit == 0 {
+		return rule, sentence(fmt.Sprintf("%s takes it: %s", the(taken.Device), why))
+	}
+	fit := "fit"
+	if e.Request.PromptTokens == 1 {
+		fit = "fits"
+	}
+	return rule, sentence(fmt.Sprintf("%s %s %s %s; %s", promptTokens(e.Request.PromptTokens), fit, thes(taken.Device), thousands(limit), why))
+}
+
+// compared says why a busy device is not waited for.
+func (e *evaluation) compared(taken, busy *DeviceFacts) string {
+	soon, okSoon := taken.firstToken(e.Request.PromptTokens)
+	late, okLate := busy.firstToken(e.Request.PromptTokens)
+	if okSoon && okLate {
+		return fmt.Sprintf("%s begins sooner, in about %s instead of %s", the(taken.Device), about(soon), about(late))
+	}
+	if taken.free() {
+		return the(taken.Device) + " is free"
+	}
+	return the(taken.Device) + " has fewer waiting"
+}
+
+// higher is what turned down the most preferred of the devices before taken; nil when none was. Devices that the machine
+// simply does not have count only if nothing else does, and together.
+func (e *evaluation) higher(taken *DeviceFacts, down []turnedDown) *turnedDown {
+	var missing []string
+	for i, t := range down {
+		if e.Policy.rank(t.device.Class) > e.Policy.rank(taken.Class) || t.device.Class == taken.Class && t.device.Index > taken.Index {
+			continue
+		}
+		if !t.missing {
+			return &down[i]
+		}
+		missing = append(missing, "no "+t.device.Class)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &turnedDown{rule: RuleAbsent, missing: true, clause: "there is " + strings.Join(missing, " and ") + " here"}
+}
+
+// policyID is the rule that turned down the wanted device, with its parameter; with nil, the policy that an ordinary
+// decision followed: the NPU's prompt limit where an NPU was weighed against it, else the order of preference.
+func (e *evaluation) policyID(t *turnedDown) string {
+	if t != nil && t.rule != RulePromptLimit {
+		if t.missing {
+			return t.rule
+		}
+		return t.rule + "/" + t.device.ID()
+	}
+	for _, d := range e.order {
+		weighed := t == nil && d.Class == llm.NPU && d.Absent == "" || t != nil && d.ID() == t.device.ID()
+		limit := e.promptLimit(d)
+		switch {
+		case !weighed || limit == 0:
+		case d.Class == llm.NPU:
+			return fmt.Sprintf("npu-prompt-limit/%d", limit)
+		default:
+			return fmt.Sprintf("prompt-limit/%d", limit)
+		}
+	}
+	return RulePreference + "/" + strings.Join(e.Policy.Preference, ",")
+}
+
+// refuse makes the error for a request that every device was turned down for, and names the rule behind it.
+func (e *evaluation) refuse(down []turnedDown) (string, error) {
+	if limit := e.largestLimit(); limit > 0 && e.Request.PromptTokens > limit {
+		return RulePromptLimit, llm.PromptTooLong(e.Request.PromptTokens, limit)
+	}
+	down = slices.DeleteFunc(slices.Clone(down), func(t turnedDown) bool { return t.rule == RulePinned })
+	if e.pin.set() && len(down) == 0 {
+		err := llm.Errorf(llm.CodeUnavailable, "the request asks for %s, but there is none here", e.pin.label())
+		err.Param = "device"
+		return RulePinned, err.WithHint("devices here: %s", e.labels())
+	}
+	clauses := make([]string, 0, len(down))
+	has := map[string]bool{}
+	for _, t := range down {
+		has[t.rule] = true
+		if !t.missing || len(e.Devices) == 0 {
+			clauses = append(clauses, t.clause)
+		}
+	}
+	why := strings.Join(clauses, "; ")
+	if why == "" {
+		why = "none is here"
+	}
+	switch {
+	case has[RuleNeverFallBack]:
+		return RuleNeverFallBack, llm.Errorf(llm.CodeUnavailable, "no device may take the request: %s", why)
+	case has[RuleFault]:
+		return RuleFault, llm.Errorf(llm.CodeEngine, "no device is left for the request: %s", why)
+	case has[RuleQuarantined]:
+		return RuleQuarantined, llm.Errorf(llm.CodeUnavailable, "no device may take the request: %s", why)
+	case has[RuleCannotRun]:
+		return RuleCannotRun, llm.Errorf(llm.CodeUnsupported, "no device can take the request: %s", why)
+	}
+	return RuleAbsent, llm.Errorf(llm.CodeUnavailable, "no device can take the request: %s", why)
+}
+
+// largestLimit is the most prompt tokens of all devices that are here and can run the model; 0 when one has no limit, or
+// when there is no such device.
+func (e *evaluation) largestLimit() int {
+	largest := 0
+	for _, d := range e.order {
+		if !e.pin.matches(d.Device) || d.Absent != "" || cannotRun(e, d) != "" {
+			continue
+		}
+		limit := e.promptLimit(d)
+		if limit == 0 {
+			return 0
+		}
+		largest = max(largest, limit)
+	}
+	return largest
+}
+
+// labels lists the devices for people.
+func (e *evaluation) labels() string {
+	var list []string
+	for _, d := range e.order {
+		if d.Absent == "" {
+			list = append(list, d.Label())
+		}
+	}
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}

@@ -1,0 +1,252 @@
+package router
+
+import (
+	"fmt"
+	"strings"
+
+	"signalbox/backend/llm"
+)
+
+// Rule names. They are stable: clients see them in X-NPU-Proxy-Route-Reason.
+const (
+	RulePinned        = "pinned"
+	RuleQuarantined   = "quarantined"
+	RuleFault         = "device_fault"
+	RuleAbsent        = "absent"
+	RuleCannotRun     = "cannot_run"
+	RulePromptLimit   = "prompt_limit"
+	RuleNeverFallBack = "never_fall_back"
+	RuleAlreadyLoaded = "already_loaded"
+	RuleBusy          = "busy"
+	RulePreference    = "preference"
+)
+
+// rule is one row of the table. It either turns devices down, each by itself, or narrows down those that are left.
+type rule struct {
+	name string
+	says string // the rule in one sentence, for people
+
+	// turnDown says why the device cannot take the request, as a clause; "" when it can.
+	turnDown func(e *evaluation, d *DeviceFacts) string
+	// narrow keeps the devices that the rule wants, at least one. It gets them in order of preference.
+	narrow func(e *evaluation, left []*DeviceFacts) []*DeviceFacts
+}
+
+// rules is the table, in order. Rules to come have their places: known wrong answers and memory turn devices down after
+// the prompt limit; the side request and the battery narrow down after busy. Each brings its own fact in DeviceFacts,
+// Request or Policy.
+var rules = []rule{
+	{name: RulePinned, says: "A request that names a device gets that device or an error.", turnDown: notPinned},
+	{name: RuleQuarantined, says: "A model that made a device fail three times within an hour is kept off it.", turnDown: quarantined},
+	{name: RuleFault, says: "A device that has failed a request is not tried again for it.", turnDown: failed},
+	{name: RuleAbsent, says: "A device that is not there, or that cannot be used, is left out.", turnDown: absent},
+	{name: RuleCannotRun, says: "A device that cannot run the model's format is left out.", turnDown: cannotRun},
+	{name: RulePromptLimit, says: "A prompt goes only where it fits whole.", turnDown: tooLong},
+	{name: RuleNeverFallBack, says: "With “never fall back to the CPU” the CPU does not stand in for another device.", turnDown: standIn},
+	{name: RuleAlreadyLoaded, says: "A device that has the model loaded comes before one that would have to load it.", narrow: loaded},
+	{name: RuleBusy, says: "A busy device is waited for, unless another would answer sooner.", narrow: sooner},
+	{name: RulePreference, says: "The first device in the order of preference is taken.", narrow: first},
+}
+
+// Rules lists each rule's name and sentence, in the order in which they apply.
+func Rules() (list [][2]string) {
+	for _, r := range rules {
+		list = append(list, [2]string{r.name, r.says})
+	}
+	return list
+}
+
+func notPinned(e *evaluation, d *DeviceFacts) string {
+	if e.pin.matches(d.Device) {
+		return ""
+	}
+	return asksFor(e.pin)
+}
+
+func asksFor(p pin) string { return "the request asks for " + p.label() }
+
+func quarantined(e *evaluation, d *DeviceFacts) string {
+	if d.Quarantined == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s is kept off %s: %s", e.Model.Name, the(d.Device), d.Quarantined)
+}
+
+func failed(_ *evaluation, d *DeviceFacts) string {
+	if d.Excluded == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s failed: %s", the(d.Device), d.Excluded)
+}
+
+func absent(_ *evaluation, d *DeviceFacts) string {
+	if d.Absent == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s cannot be used: %s", the(d.Device), d.Absent)
+}
+
+func cannotRun(e *evaluation, d *DeviceFacts) string {
+	switch {
+	case d.Class != llm.NPU:
+		return ""
+	case e.Request.Embedding:
+		return fmt.Sprintf("embedding models run on the CPU or the GPU, not yet on %s", the(d.Device))
+	case e.Model.NPUUnfit != "":
+		return fmt.Sprintf("%s cannot run on %s: %s", e.Model.Name, the(d.Device), e.Model.NPUUnfit)
+	}
+	return ""
+}
+
+func tooLong(e *evaluation, d *DeviceFacts) string {
+	limit := e.promptLimit(d)
+	if limit == 0 || e.Request.PromptTokens <= limit {
+		return ""
+	}
+	assumed := ""
+	if d.Assumed {
+		assumed = " (assumed)"
+	}
+	return fmt.Sprintf("%s are more than %s %s%s", promptTokens(e.Request.PromptTokens), thes(d.Device), thousands(limit), assumed)
+}
+
+// promptLimit is the most prompt tokens that d takes for this request; 0 when nothing is known about it. An NPU keeps room
+// for an answer because its cache cannot grow; elsewhere one token of answer is enough.
+func (e *evaluation) promptLimit(d *DeviceFacts) int {
+	if e.Request.Embedding {
+		return 0
+	}
+	limit, room, answer := d.PromptLimit, d.ContextLimit, 1
+	if room == 0 || e.Model.ContextLength > 0 && e.Model.ContextLength < room {
+		room = e.Model.ContextLength
+	}
+	if d.Class == llm.NPU {
+		if limit == 0 {
+			limit = e.Policy.NPUPromptLimit
+		}
+		answer = e.Policy.NPUReserve
+		if e.Request.MaxTokens > 0 {
+			answer = min(answer, e.Request.MaxTokens)
+		}
+		room++ // an NPU's context limit counts its cache's places, and the last token of an answer takes none
+	}
+	switch {
+	case room <= 1:
+		return limit
+	case limit == 0:
+		return max(1, room-answer)
+	}
+	return max(1, min(limit, room-answer))
+}
+
+func standIn(e *evaluation, d *DeviceFacts) string {
+	lastResort := d.Class == llm.CPU || d.Class == llm.Mock
+	if !e.Policy.NeverFallBack || !lastResort || e.pin.set() || e.ideal == nil || e.ideal.ID() == d.ID() {
+		return ""
+	}
+	return fmt.Sprintf("%s may not stand in for %s (“never fall back to the CPU” is on)", the(d.Device), the(e.ideal.Device))
+}
+
+func loaded(_ *evaluation, left []*DeviceFacts) []*DeviceFacts {
+	var ready []*DeviceFacts
+	for _, d := range left {
+		if d.Loaded {
+			ready = append(ready, d)
+		}
+	}
+	if len(ready) == 0 {
+		return left
+	}
+	return ready
+}
+
+func first(_ *evaluation, left []*DeviceFacts) []*DeviceFacts { return left[:1] }
+
+// sooner keeps the wanted device unless it is busy and another one would begin the answer before it. Where not all that
+// takes was measured, the shorter queue counts.
+func sooner(e *evaluation, left []*DeviceFacts) []*DeviceFacts {
+	wanted := left[0]
+	if wanted.free() {
+		return left
+	}
+	best := wanted
+	for _, d := range e.able {
+		if e.begins(d, best) {
+			best = d
+		}
+	}
+	if best == wanted {
+		return left
+	}
+	return []*DeviceFacts{best}
+}
+
+// begins tells whether a would begin the answer before b.
+func (e *evaluation) begins(a, b *DeviceFacts) bool {
+	timeA, okA := a.firstToken(e.Request.PromptTokens)
+	timeB, okB := b.firstToken(e.Request.PromptTokens)
+	if okA && okB {
+		return timeA < timeB
+	}
+	return a.ahead() < b.ahead()
+}
+
+// pin is the device a request names.
+type pin struct {
+	text  string // as written; empty: none
+	class string
+	index int // -1: any of the class
+}
+
+// parsePin understands "npu", "gpu:1", "GPU.1" and labels such as "NPU (emulated on CPU)".
+func parsePin(text string) (pin, error) {
+	name := strings.TrimSpace(text)
+	if name == "" {
+		return pin{}, nil
+	}
+	name, _, _ = strings.Cut(name, " (")
+	class, index, numbered := strings.Cut(name, ":")
+	if !numbered {
+		class, index, numbered = strings.Cut(name, ".")
+	}
+	p := pin{text: text, index: -1}
+	for _, known := range []string{llm.NPU, llm.GPU, llm.CPU, llm.Mock} {
+		if asciiEqualFold(class, known) {
+			p.class = known
+		}
+	}
+	if numbered {
+		p.index = parseIndex(index)
+	}
+	if p.class == "" || numbered && p.index < 0 {
+		e := llm.Errorf(llm.CodeInvalid, "there is no device called %q", cut(text, 40)).WithHint("use npu, gpu, gpu:1 or cpu")
+		e.Param = "device"
+		return pin{}, e
+	}
+	return p, nil
+}
+
+// parseIndex reads one or two digits; -1 for anything else.
+func parseIndex(s string) int {
+	if len(s) == 0 || len(s) > 2 {
+		return -1
+	}
+	n := 0
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+func (p pin) set() bool { return p.text != "" }
+
+func (p pin) matches(d llm.Device) bool {
+	return !p.set() || p.class == d.Class && (p.index < 0 || p.index == d.Index)
+}
+
+func (p pin) label() string {
+	return the(llm.Device{Class: p.class, Index: max(0, p.index)})
+}
