@@ -1,9 +1,10 @@
-// Command icons draws Signalbox's icons: a railway signal with three lamps. Run it in the repository's root after a change:
+// Command icons draws Signalbox's icons: a semaphore, the railway signal whose arm rises for "go". Run it in the repository's
+// root after a change:
 //
 //	go run ./build/icons
 //
-// The tray shows the state by colour and, for those who do not see colours, by place: green at the bottom for
-// running, amber in the middle for a device at work, red at the top for a problem, no lamp for a stopped server.
+// The tray shows the state by colour and, for those who do not see colours, by shape: a raised arm for running, the same
+// with a dot for a device at work, a level arm for a problem, a hanging arm for a stopped server.
 package main
 
 import (
@@ -20,53 +21,59 @@ import (
 )
 
 var (
-	board   = color.NRGBA{0x17, 0x24, 0x38, 0xff} // the app icon's ground
-	edge    = color.NRGBA{0xf2, 0xf5, 0xf8, 0xff} // the head's rim: seen on dark panels
-	head    = color.NRGBA{0x1b, 0x20, 0x28, 0xff} // the head itself: seen on bright ones
-	dark    = color.NRGBA{0x4b, 0x55, 0x63, 0xff} // a lamp that is off
-	dimEdge = color.NRGBA{0x9a, 0xa3, 0xae, 0xff}
-	dimHead = color.NRGBA{0x50, 0x58, 0x64, 0xff}
-	dimLamp = color.NRGBA{0x7b, 0x85, 0x92, 0xff}
-	red     = color.NRGBA{0xff, 0x45, 0x3a, 0xff}
-	amber   = color.NRGBA{0xff, 0xb0, 0x20, 0xff}
-	green   = color.NRGBA{0x33, 0xd6, 0x73, 0xff}
+	board = color.NRGBA{0x17, 0x24, 0x38, 0xff} // the app icon's ground
+	white = color.NRGBA{0xf4, 0xf6, 0xf8, 0xff}
+	iron  = color.NRGBA{0x23, 0x2a, 0x34, 0xff} // the post: seen on bright panels, its white rim on dark ones
+	grey  = color.NRGBA{0x8a, 0x94, 0xa0, 0xff}
+	red   = color.NRGBA{0xf0, 0x3a, 0x30, 0xff}
+	amber = color.NRGBA{0xff, 0xb0, 0x20, 0xff}
+	green = color.NRGBA{0x22, 0xc3, 0x5e, 0xff}
 )
 
-// signal is one picture: the lamps from top to bottom, on a board or bare.
-type signal struct {
-	lamps      [3]color.NRGBA
-	edge, head color.NRGBA
-	board      bool
+// semaphore is one picture.
+type semaphore struct {
+	angle          float64 // of the arm, in degrees above the horizon
+	shift          float64 // to the right
+	arm, post, rim color.NRGBA
+	dot, ground    color.NRGBA
+	size           float64
 }
 
-var states = map[string]signal{
-	"running": {lamps: [3]color.NRGBA{dark, dark, green}, edge: edge, head: head},
-	"busy":    {lamps: [3]color.NRGBA{dark, amber, dark}, edge: edge, head: head},
-	"problem": {lamps: [3]color.NRGBA{red, dark, dark}, edge: edge, head: head},
-	"stopped": {lamps: [3]color.NRGBA{dimLamp, dimLamp, dimLamp}, edge: dimEdge, head: dimHead},
+var states = map[string]semaphore{
+	"running": {angle: 42, arm: green, post: iron, rim: white, size: 0.94},
+	"busy":    {angle: 42, arm: green, post: iron, rim: white, size: 0.94, dot: amber},
+	"problem": {angle: 0, arm: red, post: iron, rim: white, size: 0.94},
+	"stopped": {angle: -42, arm: grey, post: iron, rim: white, size: 0.94},
 }
 
-var app = signal{lamps: [3]color.NRGBA{dark, dark, green}, edge: edge, head: head, board: true}
+var app = semaphore{angle: 42, arm: green, post: white, size: 0.7, shift: 0.06, ground: board}
 
 // at is the colour at a point of the unit square; alpha 0 outside.
-func (s signal) at(x, y float64) color.NRGBA {
-	scale := 1.0
-	if s.board {
-		scale = 0.74
-	}
-	u, v := (x-0.5)/scale, (y-0.5)/scale // the head's own coordinates, 0 in the middle
-	for i, lamp := range s.lamps {
-		if math.Hypot(u, v-float64(i-1)*0.285) < 0.125 {
-			return lamp
-		}
-	}
+func (s semaphore) at(x, y float64) color.NRGBA {
+	u, v := (x-0.5-s.shift)/s.size+0.5, (y-0.5)/s.size+0.5
+	const pivotX, pivotY = 0.27, 0.47
+	sin, cos := math.Sincos(s.angle * math.Pi / 180)
+	along, across := (u-pivotX)*cos-(v-pivotY)*sin, (u-pivotX)*sin+(v-pivotY)*cos
+	arm := roundedBox(along-0.28, across, 0.34, 0.12, 0.04)
+	post := min(roundedBox(u-pivotX, v-0.54, 0.065, 0.41, 0.03), roundedBox(u-pivotX, v-0.92, 0.17, 0.05, 0.03))
+	lamp := math.Hypot(u-pivotX, v-pivotY) - 0.075
+	dot := math.Hypot(u-0.77, v-0.77) - 0.17
+	const rim = 0.05
 	switch {
-	case roundedBox(u, v, 0.205, 0.44, 0.205) < 0:
-		return s.head
-	case roundedBox(u, v, 0.265, 0.5, 0.265) < 0:
-		return s.edge
-	case s.board && roundedBox(x-0.5, y-0.5, 0.48, 0.48, 0.22) < 0:
-		return board
+	case s.dot.A > 0 && dot < 0:
+		return s.dot
+	case s.dot.A > 0 && dot < rim:
+		return s.rim
+	case lamp < 0:
+		return white
+	case arm < 0:
+		return s.arm
+	case post < 0:
+		return s.post
+	case s.rim.A > 0 && min(arm, post) < rim:
+		return s.rim
+	case s.ground.A > 0 && roundedBox(x-0.5, y-0.5, 0.48, 0.48, 0.22) < 0:
+		return s.ground
 	}
 	return color.NRGBA{}
 }
@@ -78,7 +85,7 @@ func roundedBox(x, y, w, h, r float64) float64 {
 }
 
 // draw renders with 8 x 8 samples a pixel.
-func (s signal) draw(size int) *image.NRGBA {
+func (s semaphore) draw(size int) *image.NRGBA {
 	const n = 8
 	img := image.NewNRGBA(image.Rect(0, 0, size, size))
 	for py := range size {
@@ -124,7 +131,7 @@ func encodeDIB(img *image.NRGBA) []byte {
 	return out.Bytes()
 }
 
-func (s signal) encodeICO(sizes ...int) []byte {
+func (s semaphore) encodeICO(sizes ...int) []byte {
 	var dir, data bytes.Buffer
 	_ = binary.Write(&dir, binary.LittleEndian, [3]uint16{0, 1, uint16(len(sizes))})
 	for _, size := range sizes {
