@@ -15,7 +15,7 @@ type evaluation struct {
 	pin   pin
 	order []*DeviceFacts // every device, in order of preference
 	ideal *DeviceFacts   // what would be taken if every device were well and idle; nil: none
-	able  []*DeviceFacts // devices that no rule has turned down in this pass, in order of preference
+	able  []*DeviceFacts // devices that no rule has turned down in the last pass, in order of preference
 }
 
 // turnedDown is a device with the rule that turned it down and its clause.
@@ -274,19 +274,19 @@ func (e *evaluation) refuse(down []turnedDown) (string, error) {
 	if e.pin.set() && len(down) == 0 {
 		err := llm.Errorf(llm.CodeUnavailable, "the request asks for %s, but there is none here", e.pin.label())
 		err.Param = "device"
-		return RulePinned, err.WithHint("devices here: %s", e.labels())
+		return RulePinned, err.WithHint("use %s", e.labels())
 	}
 	clauses := make([]string, 0, len(down))
 	has := map[string]bool{}
 	for _, t := range down {
 		has[t.rule] = true
-		if !t.missing || len(e.Devices) == 0 {
+		if !t.missing {
 			clauses = append(clauses, t.clause)
 		}
 	}
 	why := strings.Join(clauses, "; ")
-	if why == "" {
-		why = "none is here"
+	if len(e.Devices) == 0 {
+		why = "there is none here"
 	}
 	switch {
 	case has[RuleNeverFallBack]:
@@ -318,7 +318,7 @@ func (e *evaluation) largestLimit() int {
 	return largest
 }
 
-// labels lists the devices for people.
+// labels lists the devices that can be asked for.
 func (e *evaluation) labels() string {
 	var list []string
 	for _, d := range e.order {
@@ -326,8 +326,5 @@ func (e *evaluation) labels() string {
 			list = append(list, d.Label())
 		}
 	}
-	if len(list) == 0 {
-		return "none"
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(list, " or ")
 }

@@ -69,7 +69,7 @@ func quarantined(e *evaluation, d *DeviceFacts) string {
 	if d.Quarantined == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s is kept off %s: %s", e.Model.Name, the(d.Device), d.Quarantined)
+	return fmt.Sprintf("%s is closed to %s for now: %s", the(d.Device), e.Model.Name, d.Quarantined)
 }
 
 func failed(_ *evaluation, d *DeviceFacts) string {
@@ -93,7 +93,7 @@ func cannotRun(e *evaluation, d *DeviceFacts) string {
 	case e.Request.Embedding:
 		return fmt.Sprintf("embedding models run on the CPU or the GPU, not yet on %s", the(d.Device))
 	case e.Model.NPUUnfit != "":
-		return fmt.Sprintf("%s cannot run on %s: %s", e.Model.Name, the(d.Device), e.Model.NPUUnfit)
+		return fmt.Sprintf("%s cannot run %s: %s", the(d.Device), e.Model.Name, e.Model.NPUUnfit)
 	}
 	return ""
 }

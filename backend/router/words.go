@@ -11,10 +11,14 @@ import (
 	"signalbox/backend/llm"
 )
 
-// the names a device in the middle of a sentence: "the NPU", "the mock device".
+// the names a device in the middle of a sentence: "the NPU", "the emulated NPU", "the mock device".
 func the(d llm.Device) string {
-	if d.Class == llm.Mock {
+	switch {
+	case d.Class == llm.Mock:
 		return "the " + d.Label() + " device"
+	case d.Emulated:
+		d.Emulated = false
+		return "the emulated " + d.Label()
 	}
 	return "the " + d.Label()
 }
