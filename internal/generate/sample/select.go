@@ -69,12 +69,13 @@ func (s *Sampler) typical() {
 		return
 	}
 	sum, top := s.weigh(), s.top()
-	entropy := math.Log(sum)
+	all := math.Log(sum)
+	entropy := all
 	for _, c := range s.cands {
 		entropy -= c.weight / sum * (float64(c.logit) - top)
 	}
 	for i, c := range s.cands {
-		surprise := math.Log(sum) - (float64(c.logit) - top)
+		surprise := all - (float64(c.logit) - top)
 		s.cands[i].rank = math.Abs(surprise - entropy)
 	}
 	s.cands = s.cands[:selectMass(s.cands, math.Nextafter(s.options.TypicalP*sum, math.Inf(1)))]

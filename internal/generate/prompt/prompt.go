@@ -1,0 +1,174 @@
+// Package prompt turns a conversation into the text a model was trained on, by the chat template that came with it.
+//
+//	t, err := prompt.Load(dir, specials...)
+//	segments, err := t.Render(prompt.Input{Messages: messages, AddGenerationPrompt: true, Now: time.Now()})
+//
+// Templates are programs in Jinja2, run in the environment that Hugging Face's transformers gives them. They come from
+// strangers, so each render has a budget.
+package prompt
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/ardanlabs/jinja"
+
+	"signalbox/backend/llm"
+)
+
+// Template is a model's chat template. It may be used by several goroutines at once.
+type Template struct {
+	source   source
+	main     *jinja.Template
+	tools    *jinja.Template // for requests with tools; main when there is no other
+	tokens   map[string]string
+	literals *literals
+}
+
+// Input is what a template renders.
+type Input struct {
+	Messages            []llm.Message
+	Tools               json.RawMessage // a JSON array, or nil
+	AddGenerationPrompt bool            // end with the beginning of the assistant's turn
+	Thinking            *bool           // whether the model should think first; nil leaves it to the template
+	Now                 time.Time       // what strftime_now tells
+}
+
+// Segment is a part of rendered text. Literal text looks like special tokens but came from a message or a tool: the
+// tokenizer must not see it as one. All other text may hold special tokens, which the template wrote.
+type Segment struct {
+	Text    string
+	Literal bool
+}
+
+// Load reads the chat template of the model in dir from chat_template.jinja, chat_template.json, tokenizer_config.json
+// or the rt_info of openvino_tokenizer.xml, whichever is there first. Without any, Render writes "role: content" lines
+// and "assistant:" at the end, as the program this one replaces did.
+//
+// Specials are the texts of the tokenizer's special tokens. What of them occurs in messages and tools is rendered as
+// Literal segments.
+func Load(dir string, special ...string) (*Template, error) {
+	src, err := find(dir)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := specials(dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &Template{source: src, tokens: tokens, literals: newLiterals(special)}
+	if src.text == "" {
+		return t, nil
+	}
+	if t.main, err = compile(src.file, src.text); err != nil {
+		return nil, err
+	}
+	t.tools = t.main
+	if src.tools != "" {
+		t.tools, err = compile(src.file, src.tools)
+	}
+	return t, err
+}
+
+func compile(file, text string) (*jinja.Template, error) {
+	t, err := jinja.Compile(text)
+	if err != nil {
+		return nil, llm.Errorf(llm.CodeUnsupported, "compile the chat template in %s: %w", file, err)
+	}
+	return t, nil
+}
+
+// Source is the template's text, "" when the model has none.
+func (t *Template) Source() string { return t.source.text }
+
+// File names the file the template was in, "" when the model has none.
+func (t *Template) File() string { return t.source.file }
+
+// StartsWithBOS tells whether the rendered text begins with the beginning-of-sequence token, so that the tokenizer must not add another.
+func (t *Template) StartsWithBOS(segments []Segment) bool {
+	bos := t.tokens["bos_token"]
+	return bos != "" && len(segments) > 0 && !segments[0].Literal && strings.HasPrefix(segments[0].Text, bos)
+}
+
+// Render writes the conversation as the model expects it. Ordinary conversations come out as one segment.
+// When the template refuses the conversation, the error has CodeInvalid and the template's own words.
+func (t *Template) Render(in Input) ([]Segment, error) {
+	g, err := newGuard(t.literals, texts(in))
+	if err != nil {
+		return nil, err
+	}
+	if t.main == nil {
+		return g.split(fallback(in, g.mark)), nil
+	}
+	data, err := t.data(in, g.mark)
+	if err != nil {
+		return nil, err
+	}
+	template := t.main
+	if len(in.Tools) > 0 {
+		template = t.tools
+	}
+	text, err := template.RenderValues(data)
+	if err != nil {
+		return nil, llm.Errorf(llm.CodeInvalid, "the model's chat template (%s) refuses this conversation: %w", t.source.file, err)
+	}
+	return g.split(text), nil
+}
+
+// data is what the template sees, by the names transformers' apply_chat_template uses.
+func (t *Template) data(in Input, mark func(string) string) (map[string]jinja.Value, error) {
+	data := map[string]jinja.Value{
+		"add_generation_prompt": jinja.NewBool(in.AddGenerationPrompt),
+		"tools":                 jinja.None(),
+		"documents":             jinja.None(),
+	}
+	for name, text := range t.tokens {
+		data[name] = jinja.NewString(text)
+	}
+	if in.Thinking != nil {
+		data["enable_thinking"] = jinja.NewBool(*in.Thinking) // Qwen, GLM
+		data["thinking"] = jinja.NewBool(*in.Thinking)        // DeepSeek, Granite
+	}
+	var messages []jinja.Value
+	for _, m := range in.Messages {
+		message, err := messageValue(m, mark)
+		if err != nil {
+			return nil, err
+		}
+		messages = append(messages, message)
+	}
+	data["messages"] = jinja.NewList(messages)
+	if len(in.Tools) > 0 {
+		tools, err := fromJSONValue(in.Tools, mark)
+		if err != nil {
+			return nil, llm.Errorf(llm.CodeInvalid, "read tools: %w", err)
+		}
+		data["tools"] = tools
+	}
+	return data, nil
+}
+
+// fallback writes a conversation for a model without a template.
+func fallback(in Input, mark func(string) string) string {
+	var out strings.Builder
+	for _, m := range in.Messages {
+		out.WriteString(mark(m.Role) + ": " + mark(m.Content) + "\n")
+	}
+	if in.AddGenerationPrompt {
+		out.WriteString("assistant:")
+	}
+	return out.String()
+}
+
+// texts lists all that outsiders wrote, escaped or not.
+func texts(in Input) []string {
+	all := []string{string(in.Tools)}
+	for _, m := range in.Messages {
+		all = append(all, m.Role, m.Content, m.Thinking, m.ToolCallID, m.ToolName)
+		for _, c := range m.ToolCalls {
+			all = append(all, c.ID, c.Name, string(c.Arguments))
+		}
+	}
+	return all
+}
