@@ -1,0 +1,175 @@
+package ollama
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
+)
+
+type details struct {
+	ParentModel       string   `json:"parent_model"`
+	Format            string   `json:"format"`
+	Family            string   `json:"family"`
+	Families          []string `json:"families"`
+	ParameterSize     string   `json:"parameter_size"`
+	QuantizationLevel string   `json:"quantization_level"`
+	ContextLength     int      `json:"context_length,omitempty"`
+	EmbeddingLength   int      `json:"embedding_length,omitempty"`
+}
+
+func detailsOf(m models.Model) details {
+	return details{
+		Format: "openvino", Family: m.Family, Families: []string{m.Family}, ParameterSize: m.ParameterSize,
+		QuantizationLevel: m.Quantization, ContextLength: m.ContextLength, EmbeddingLength: m.EmbeddingLength,
+	}
+}
+
+// TagsBody answers /api/tags with the models in the order given.
+func TagsBody(list []models.Model) []byte {
+	type entry struct {
+		Name         string    `json:"name"`
+		Model        string    `json:"model"`
+		ModifiedAt   time.Time `json:"modified_at"`
+		Size         int64     `json:"size"`
+		Digest       string    `json:"digest"`
+		Details      details   `json:"details"`
+		Capabilities []string  `json:"capabilities"`
+	}
+	entries := []entry{}
+	for _, m := range list {
+		entries = append(entries, entry{m.Name, m.Name, m.ModifiedAt, m.Size, m.Digest, detailsOf(m), capabilities(m)})
+	}
+	return marshal(struct {
+		Models []entry `json:"models"`
+	}{entries})
+}
+
+// Loaded is a model in memory on a device.
+type Loaded struct {
+	Model        models.Model
+	Device       llm.Device
+	Bytes        int64 // on the device
+	ContextLimit int
+	ExpiresAt    time.Time // zero: never
+}
+
+// never is when a model expires that stays loaded: far away, and still a date that every client can parse.
+var never = time.Date(2318, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// PsBody answers /api/ps, longest remaining first. size_vram is what really lies in a device other than the CPU, because
+// clients compute "100% GPU" from it; the device's name is beside it.
+func PsBody(list []Loaded) []byte {
+	type entry struct {
+		Name          string    `json:"name"`
+		Model         string    `json:"model"`
+		Size          int64     `json:"size"`
+		Digest        string    `json:"digest"`
+		Details       details   `json:"details"`
+		ExpiresAt     time.Time `json:"expires_at"`
+		SizeVRAM      int64     `json:"size_vram"`
+		ContextLength int       `json:"context_length"`
+		Device        string    `json:"device"`
+	}
+	entries := []entry{}
+	for _, l := range list {
+		e := entry{l.Model.Name, l.Model.Name, l.Bytes, l.Model.Digest, detailsOf(l.Model), l.ExpiresAt, 0, l.ContextLimit, l.Device.Label()}
+		if (l.Device.Class == llm.NPU || l.Device.Class == llm.GPU) && !l.Device.Emulated {
+			e.SizeVRAM = l.Bytes
+		}
+		if e.ExpiresAt.IsZero() {
+			e.ExpiresAt = never
+		}
+		entries = append(entries, e)
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return b.ExpiresAt.Compare(a.ExpiresAt) })
+	return marshal(struct {
+		Models []entry `json:"models"`
+	}{entries})
+}
+
+// ShowBody answers /api/show. basename, when not empty, is the name to show for the model: Copilot displays it.
+func ShowBody(m models.Model, basename string) []byte {
+	if basename == "" {
+		basename = m.Name
+	}
+	return marshal(struct {
+		License      string         `json:"license,omitempty"`
+		Modelfile    string         `json:"modelfile"`
+		Parameters   string         `json:"parameters"`
+		Template     string         `json:"template"`
+		Details      details        `json:"details"`
+		ModelInfo    map[string]any `json:"model_info"` // never null: integrations crash on it
+		Capabilities []string       `json:"capabilities"`
+		ModifiedAt   time.Time      `json:"modified_at"`
+	}{
+		m.License, modelfile(m), parameters(m), m.Template, detailsOf(m), modelInfo(m, basename), capabilities(m), m.ModifiedAt,
+	})
+}
+
+func modelInfo(m models.Model, basename string) map[string]any {
+	arch := m.Family
+	if arch == "" {
+		arch = "unknown"
+	}
+	info := map[string]any{
+		"general.architecture":    arch,
+		"general.basename":        basename,
+		"general.parameter_count": m.ParameterCount,
+	}
+	if m.ContextLength > 0 {
+		info[arch+".context_length"] = m.ContextLength
+	}
+	if m.EmbeddingLength > 0 {
+		info[arch+".embedding_length"] = m.EmbeddingLength
+	}
+	return info
+}
+
+func capabilities(m models.Model) []string {
+	if m.Capabilities == nil {
+		return []string{}
+	}
+	return m.Capabilities
+}
+
+// parameters are lines of name and value, padded as Ollama does: Continue parses them.
+func parameters(m models.Model) string {
+	var lines []string
+	eachParameter(m, func(name, value string) { lines = append(lines, fmt.Sprintf("%-30s %s", name, value)) })
+	return strings.Join(lines, "\n")
+}
+
+// eachParameter calls yield with each value as Ollama would write it; a list gives one line for each entry.
+func eachParameter(m models.Model, yield func(name, value string)) {
+	for _, p := range m.Parameters {
+		var list []json.RawMessage
+		if json.Unmarshal(p.Value, &list) != nil {
+			list = []json.RawMessage{p.Value}
+		}
+		for _, value := range list {
+			yield(p.Name, string(value))
+		}
+	}
+}
+
+func modelfile(m models.Model) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Modelfile generated by Signalbox\nFROM %s\n", m.Name)
+	if m.Template != "" {
+		fmt.Fprintf(&b, "TEMPLATE \"\"\"%s\"\"\"\n", m.Template)
+	}
+	eachParameter(m, func(name, value string) { fmt.Fprintf(&b, "PARAMETER %s %s\n", name, value) })
+	return b.String()
+}
+
+// VersionBody answers /api/version.
+func VersionBody(version string) []byte {
+	return marshal(struct {
+		Version string `json:"version"`
+	}{version})
+}

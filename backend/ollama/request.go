@@ -1,0 +1,301 @@
+package ollama
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+
+	"signalbox/backend/llm"
+	"signalbox/backend/wire"
+)
+
+// Generation is a request of /api/chat or /api/generate.
+type Generation struct {
+	Model     string // as the caller wrote it: answers repeat it
+	Stream    bool
+	Empty     bool // nothing to answer: load the model, or with KeepAlive 0 unload it
+	LLM       llm.Request
+	KeepAlive *time.Duration
+}
+
+// Unload tells whether the request only asks to free the model.
+func (g Generation) Unload() bool { return g.Empty && g.KeepAlive != nil && *g.KeepAlive == 0 }
+
+// ParseChat reads a request of /api/chat.
+func ParseChat(body []byte) (Generation, error) {
+	o, err := wire.Parse(body, words)
+	if err != nil {
+		return Generation{}, err
+	}
+	g := Generation{Model: o.Text("model")}
+	if g.Model == "" {
+		o.FailAt("model", "model is required")
+	}
+	takeCommon(o, &g)
+	for _, m := range o.Objects("messages") {
+		g.LLM.Messages = append(g.LLM.Messages, takeMessage(m))
+	}
+	g.Empty = len(g.LLM.Messages) == 0
+	if len(o.Array("tools")) > 0 {
+		o.Ignored("tools") // a refusal would end every agent's run
+	}
+	return finish(o, g)
+}
+
+// ParseGenerate reads a request of /api/generate.
+func ParseGenerate(body []byte) (Generation, error) {
+	o, err := wire.Parse(body, words)
+	if err != nil {
+		return Generation{}, err
+	}
+	g := Generation{Model: o.Text("model")}
+	if g.Model == "" && o.Err() == nil {
+		o.Fail(llm.Errorf(llm.CodeModelNotFound, "%s", ModelNotFound("")))
+	}
+	takeCommon(o, &g)
+	g.LLM.Prompt, g.LLM.System, g.LLM.Raw = o.Text("prompt"), o.Text("system"), o.True("raw")
+	g.Empty = g.LLM.Prompt == ""
+	template, suffix, context := o.Text("template"), o.Text("suffix"), o.Array("context")
+	switch {
+	case g.LLM.Raw && (template != "" || g.LLM.System != "" || len(context) > 0):
+		o.Fail(llm.Errorf(llm.CodeInvalid, "raw mode does not support template, system, or context"))
+	case template != "":
+		// A template is a program in the caller's hands, and runs in ours.
+		o.Fail(notYet("template", "a template in the request is not supported: the model's own is used; render it yourself and send it with raw"))
+	case suffix != "":
+		o.Fail(notYet("suffix", "%q does not support insert", g.Model))
+	case len(context) > 0:
+		o.Ignored("context")
+	}
+	refuseImages(o)
+	return finish(o, g)
+}
+
+// takeCommon reads what chat and generate share.
+func takeCommon(o *wire.Object, g *Generation) {
+	g.LLM.Sampling = llm.DefaultSampling()
+	g.Stream = true
+	if stream := o.Bool("stream"); stream != nil {
+		g.Stream = *stream
+	}
+	takeOptions(o, &g.LLM)
+	g.KeepAlive = takeKeepAlive(o)
+	g.LLM.KeepAlive = g.KeepAlive
+	refuseFormat(o)
+	takeThink(o)
+	g.LLM.Logprobs = o.True("logprobs")
+	set(&g.LLM.TopLogprobs, o.Int(topLogprobs))
+	for _, name := range []string{"truncate", "shift"} { // nothing is ever cut: false is what we do
+		if o.True(name) {
+			o.Ignored(name)
+		}
+	}
+	o.Ignore("_debug_render_only")
+}
+
+func finish(o *wire.Object, g Generation) (Generation, error) {
+	o.Rest()
+	if o.Err() == nil && !validName(g.Model) {
+		o.FailAt("model", "invalid model name")
+	}
+	if err := o.Err(); err != nil {
+		return g, err
+	}
+	name, device := wire.SplitDevice(g.Model)
+	g.LLM.Model = name
+	if device != "" {
+		g.LLM.Device = device
+	}
+	g.LLM.Ignored, g.LLM.Clamped = o.Notes()
+	return g, nil
+}
+
+func takeMessage(m *wire.Object) llm.Message {
+	msg := llm.Message{
+		Role: strings.ToLower(m.Text("role")), Content: m.Text("content"), Thinking: m.Text("thinking"),
+		ToolName: m.Text("tool_name"), ToolCallID: m.Text("tool_call_id"),
+	}
+	switch msg.Role {
+	case "system", "user", "assistant", "tool":
+	case "developer":
+		msg.Role = "system"
+	case "":
+		m.FailAt(m.Path("role"), "%s is required", m.Path("role"))
+	default:
+		m.FailAt(m.Path("role"), "%s must be system, user, assistant or tool, not %q", m.Path("role"), msg.Role)
+	}
+	refuseImages(m)
+	for _, call := range m.Objects("tool_calls") {
+		f := call.Object("function")
+		if f == nil {
+			call.FailAt(call.Path("function"), "%s is required", call.Path("function"))
+			return msg
+		}
+		arguments := f.Raw("arguments")
+		if arguments == nil {
+			arguments = json.RawMessage("{}")
+		}
+		if wire.Kind(arguments) != "object" {
+			f.WrongType("arguments", "object")
+		}
+		msg.ToolCalls = append(msg.ToolCalls, llm.ToolCall{ID: call.Text("id"), Name: f.Text("name"), Arguments: arguments})
+	}
+	return msg
+}
+
+// refuseImages answers clearly instead of describing a picture that no model saw.
+func refuseImages(o *wire.Object) {
+	if len(o.Array("images")) > 0 {
+		o.Fail(notYet(o.Path("images"), "images are not supported yet: send text only"))
+	}
+}
+
+// refuseFormat answers clearly instead of giving text that only looks like the schema.
+func refuseFormat(o *wire.Object) {
+	raw := bytes.TrimSpace(o.Raw("format"))
+	switch {
+	case len(raw) == 0 || string(raw) == `""`:
+	case string(raw) == `"json"` || wire.Kind(raw) == "object":
+		o.Fail(notYet("format", "structured output (format) is not supported yet: leave format out and ask for JSON in the prompt"))
+	default:
+		o.FailAt("format", "invalid format: %s; expected \"json\" or a valid JSON Schema object", short(raw))
+	}
+}
+
+func takeThink(o *wire.Object) {
+	raw := o.Raw("think")
+	if raw == nil {
+		return
+	}
+	switch string(raw) {
+	case "true", "false", `"high"`, `"medium"`, `"low"`, `"max"`, `""`:
+		o.Ignored("think")
+	default:
+		o.FailAt("think", `invalid think value: %s (must be "high", "medium", "low", "max", true, or false)`, short(raw))
+	}
+}
+
+// short is a value from outside, fit to be repeated in an error.
+func short(raw []byte) string {
+	const most = 40
+	s := strings.ToValidUTF8(string(raw), "?")
+	if len(s) > most {
+		return strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// modelName is what a model's name may look like. It never becomes a path; this only keeps the answer to "a b" Ollama's.
+var modelName = regexp.MustCompile(`^[\pL\pN_][\pL\pN_.:/@+-]{0,349}$`)
+
+func validName(s string) bool { return modelName.MatchString(s) }
+
+// maxInputs bounds one embedding request; a whole corpus of 64 MiB fits.
+const maxInputs = 1 << 16
+
+// Embedding is a request of /api/embed or /api/embeddings.
+type Embedding struct {
+	Model string
+	Embed llm.EmbedRequest // without a model
+	LLM   llm.Request      // model, device, keep-alive and notes
+}
+
+// ParseEmbed reads a request of /api/embed.
+func ParseEmbed(body []byte) (Embedding, error) {
+	o, err := wire.Parse(body, words)
+	if err != nil {
+		return Embedding{}, err
+	}
+	e := Embedding{Model: o.Text("model"), Embed: llm.EmbedRequest{Truncate: true}}
+	switch raw := o.Raw("input"); wire.Kind(raw) {
+	case "string", "array":
+		e.Embed.Inputs = takeInputs(o)
+	case "null":
+	default:
+		o.FailAt("input", "invalid input type")
+	}
+	if truncate := o.Bool("truncate"); truncate != nil {
+		e.Embed.Truncate = *truncate
+	}
+	set(&e.Embed.Dimensions, o.Int(dimensions))
+	return finishEmbed(o, e)
+}
+
+// takeInputs reads "input". Ollama has one text for everything that is neither a string nor a list of strings.
+func takeInputs(o *wire.Object) []string {
+	raw := o.Raw("input")
+	if wire.Kind(raw) == "array" {
+		for _, item := range o.Array("input") {
+			if wire.Kind(item) != "string" {
+				o.FailAt("input", "invalid input type")
+				return nil
+			}
+		}
+	}
+	inputs := o.Texts("input", maxInputs)
+	if len(inputs) == 1 && inputs[0] == "" && wire.Kind(raw) == "string" {
+		return nil
+	}
+	return inputs
+}
+
+// ParseEmbeddings reads a request of the older /api/embeddings.
+func ParseEmbeddings(body []byte) (Embedding, error) {
+	o, err := wire.Parse(body, words)
+	if err != nil {
+		return Embedding{}, err
+	}
+	e := Embedding{Model: o.Text("model"), Embed: llm.EmbedRequest{Truncate: true, Raw: true}}
+	if prompt := o.Text("prompt"); prompt != "" {
+		e.Embed.Inputs = []string{prompt}
+	}
+	return finishEmbed(o, e)
+}
+
+func finishEmbed(o *wire.Object, e Embedding) (Embedding, error) {
+	if e.Model == "" {
+		o.FailAt("model", "model is required")
+	}
+	refuseStream(o)
+	e.LLM.Sampling = llm.DefaultSampling()
+	takeOptions(o, &e.LLM)
+	e.LLM.KeepAlive = takeKeepAlive(o)
+	g, err := finish(o, Generation{Model: e.Model, LLM: e.LLM})
+	e.LLM = g.LLM
+	return e, err
+}
+
+// refuseStream keeps "stream": true from being answered by one frame.
+func refuseStream(o *wire.Object) {
+	if o.True("stream") {
+		o.FailAt("stream", "stream: this route answers with one JSON object and cannot stream")
+	}
+}
+
+// Show is a request of /api/show.
+type Show struct{ Model string }
+
+// ParseShow reads a request of /api/show, which names the model in "model" or, from older clients, in "name".
+func ParseShow(body []byte) (Show, error) {
+	o, err := wire.Parse(body, words)
+	if err != nil {
+		return Show{}, err
+	}
+	model, old := o.Text("model"), o.Text("name")
+	if model == "" {
+		model = old
+	}
+	if model == "" {
+		o.FailAt("model", "model is required")
+	}
+	refuseStream(o)
+	if err := o.Err(); err != nil {
+		return Show{}, err
+	}
+	if !validName(model) {
+		return Show{}, llm.Errorf(llm.CodeModelNotFound, "%s", ModelNotFound(model))
+	}
+	return Show{Model: model}, nil
+}
