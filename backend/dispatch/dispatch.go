@@ -1,0 +1,471 @@
+// Package dispatch is the path of one request, the same for every dialect: find the model, count the prompt, decide on a
+// device, wait for a turn there, run, and write down what happened.
+//
+// A caller gives a Call and an Answer and gets the routing record back, complete however the request ended.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"signalbox/backend/engine"
+	"signalbox/backend/journal"
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
+	"signalbox/backend/router"
+)
+
+// Call is a request and who sent it.
+type Call struct {
+	Request   llm.Request
+	TraceID   string // unique; the record's key
+	Route     string // "/api/chat"
+	Client    string // "Continue", "curl", "Signalbox"
+	UserAgent string
+	Arrived   time.Time
+}
+
+// Answer takes what comes back. Both run one at a time.
+type Answer struct {
+	// Begin is called once, before the first Delta: the device is decided, headers may go. It comes when a device gives the
+	// request its turn, or after 10 s of waiting with the device it waits for; from then on it stays on that device.
+	Begin func(llm.Record) error
+	// Delta is called for each piece, in order.
+	Delta func(llm.Delta) error
+}
+
+// Library finds models by the names callers use.
+type Library interface {
+	Find(name string) (models.Model, error)
+}
+
+// Engine runs them.
+type Engine interface {
+	Devices(ctx context.Context) ([]engine.State, error)
+	Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Prompt, error)
+	Run(ctx context.Context, job engine.Job) (llm.Stats, error)
+	Embed(ctx context.Context, device llm.Device, load llm.LoadRequest, req llm.EmbedRequest, keepAlive *time.Duration, onState func(engine.Progress)) (llm.Embedded, engine.Times, error)
+	Load(ctx context.Context, device llm.Device, load llm.LoadRequest, keepAlive *time.Duration, onState func(engine.Progress)) (llm.Loaded, engine.Times, error)
+	Unload(ctx context.Context, model string) error
+}
+
+// Policy is what the settings say about routing. It is asked for at each decision, so a change needs no restart.
+type Policy struct {
+	Router    router.Policy
+	Retention string // "metadata/30d"
+	Provider  string // "openvino/2026.4.1"
+}
+
+// Limits on waiting. Variables so that tests need not wait.
+var (
+	beginAfter = 10 * time.Second  // headers go although the request still waits
+	idleLimit  = 180 * time.Second // without a token while it has the turn (S34)
+)
+
+// Dispatcher takes requests. It is safe for concurrent use.
+type Dispatcher struct {
+	library Library
+	engine  Engine
+	journal *journal.Journal
+	policy  func() Policy
+
+	mu      sync.Mutex
+	running map[string]context.CancelCauseFunc // by trace id; guarded by mu
+}
+
+// New returns a Dispatcher over its parts. policy is called at each decision.
+func New(library Library, eng Engine, j *journal.Journal, policy func() Policy) *Dispatcher {
+	return &Dispatcher{library: library, engine: eng, journal: j, policy: policy, running: map[string]context.CancelCauseFunc{}}
+}
+
+// Generate answers a request. The record is complete in every case, the stats are true also with an error.
+func (d *Dispatcher) Generate(ctx context.Context, call Call, answer Answer) (llm.Record, llm.Stats, error) {
+	t, ctx := d.begin(ctx, call)
+	stats, err := t.generate(ctx, answer)
+	return t.end(ctx, stats, err), stats, cause(ctx, err)
+}
+
+// Embed turns inputs into vectors. req.Model needs no more than the name that was asked for.
+func (d *Dispatcher) Embed(ctx context.Context, call Call, req llm.EmbedRequest) (llm.Record, llm.Embedded, error) {
+	t, ctx := d.begin(ctx, call)
+	embedded, err := t.embed(ctx, req)
+	return t.end(ctx, llm.Stats{PromptTokens: embedded.Tokens, Prefill: embedded.Duration, Finish: llm.FinishStop}, err), embedded, cause(ctx, err)
+}
+
+// Load makes a model ready where the rules would run an empty prompt.
+func (d *Dispatcher) Load(ctx context.Context, call Call) (llm.Record, error) {
+	t, ctx := d.begin(ctx, call)
+	err := t.load(ctx)
+	return t.end(ctx, llm.Stats{Finish: llm.FinishStop}, err), cause(ctx, err)
+}
+
+// Unload frees a model on every device.
+func (d *Dispatcher) Unload(ctx context.Context, name string) error {
+	model, err := d.library.Find(name)
+	if err != nil {
+		return err
+	}
+	return d.engine.Unload(ctx, model.Name)
+}
+
+// Cancel stops a running request, as the window's button does. It reports whether there was one.
+func (d *Dispatcher) Cancel(traceID string) bool {
+	d.mu.Lock()
+	cancel := d.running[traceID]
+	d.mu.Unlock()
+	if cancel != nil {
+		cancel(llm.Errorf(llm.CodeCancelled, "the request was cancelled in the Signalbox window"))
+	}
+	return cancel != nil
+}
+
+// trip is one request on its way.
+type trip struct {
+	d      *Dispatcher
+	call   Call
+	live   *journal.Live
+	cancel context.CancelCauseFunc
+
+	mu     sync.Mutex
+	record llm.Record // guarded by mu
+	begun  bool       // Begin was called: the device may not change any more; guarded by mu
+	times  engine.Times
+	turn   bool      // a device gave it a turn
+	first  time.Time // of the first piece; zero until then
+}
+
+func (d *Dispatcher) begin(ctx context.Context, call Call) (*trip, context.Context) {
+	if call.Arrived.IsZero() {
+		call.Arrived = time.Now()
+	}
+	policy := d.policy()
+	ctx, cancel := context.WithCancelCause(ctx)
+	t := &trip{d: d, call: call, cancel: cancel, record: llm.Record{
+		TraceID: call.TraceID, InferenceRegion: "local", SovereigntyClass: "on-device",
+		Provider: policy.Provider, Retention: policy.Retention,
+		CostEstimate: llm.Cost{Currency: "EUR", Basis: "measured"},
+		Ignored:      call.Request.Ignored, Clamped: call.Request.Clamped,
+	}}
+	t.live = d.journal.Begin(journal.Entry{
+		Record: t.record, State: journal.StateQueued, Client: call.Client, UserAgent: call.UserAgent, Route: call.Route,
+		ModelAsked: call.Request.Model, StartedAt: call.Arrived,
+	})
+	d.mu.Lock()
+	d.running[call.TraceID] = cancel
+	d.mu.Unlock()
+	return t, ctx
+}
+
+func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
+	req := t.call.Request
+	model, err := t.find(models.KindChat, "chat")
+	if err != nil {
+		return llm.Stats{}, err
+	}
+	prompt, err := t.d.engine.Prepare(ctx, llm.PrepareRequest{
+		Model: model.Ref(), Messages: conversation(req), Tools: req.Tools, Prompt: rawPrompt(req), Limit: req.ContextLimit,
+	})
+	if err != nil {
+		return llm.Stats{}, err
+	}
+	n := len(prompt.Tokens)
+	t.set(func(r *llm.Record) { r.PromptTokens = &n })
+	if req.ContextLimit > 0 && n > req.ContextLimit {
+		e := llm.PromptTooLong(n, req.ContextLimit)
+		e.Param = "num_ctx"
+		return llm.Stats{PromptTokens: n}, e.WithHint("the request's num_ctx is %d: raise it or shorten the prompt", req.ContextLimit)
+	}
+
+	timer := time.AfterFunc(beginAfter, func() { _ = t.commit(answer) })
+	defer timer.Stop()
+	decision, err := t.decide(ctx, model, n, nil)
+	if err != nil {
+		return llm.Stats{PromptTokens: n}, err
+	}
+	stats, err := t.run(ctx, model, decision, prompt, answer)
+	if llm.CodeOf(err) != llm.CodeEngine || !t.retractable() {
+		return stats, err
+	}
+	// Nothing was sent and the device failed: one more try, on the next one. Without a next one the fault is the answer.
+	failed := map[string]string{decision.Device.ID(): clause(err)}
+	next, noOther := t.choose(ctx, model, n, failed)
+	if noOther != nil {
+		return stats, err
+	}
+	t.set(next.Record)
+	return t.run(ctx, model, next, prompt, answer)
+}
+
+// clause is an error as part of a sentence.
+func clause(err error) string {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		return e.Message
+	}
+	return err.Error()
+}
+
+// run does one try on one device.
+func (t *trip) run(ctx context.Context, model models.Model, decision router.Decision, prompt llm.Prompt, answer Answer) (llm.Stats, error) {
+	req := t.call.Request
+	ctx, idle := withIdleLimit(ctx)
+	defer idle.stop()
+	stats, err := t.d.engine.Run(ctx, engine.Job{
+		Device: decision.Device,
+		Load:   t.loadRequest(model),
+		Generate: llm.GenerateRequest{
+			Model: model.Ref(), Tokens: prompt.Tokens, Sampling: req.Sampling, Stop: req.Stop, MaxTokens: req.MaxTokens,
+			Logprobs: req.Logprobs, TopLogprobs: req.TopLogprobs, Owner: req.Owner,
+		},
+		KeepAlive: req.KeepAlive,
+		Times:     &t.times,
+		OnState: func(p engine.Progress) {
+			t.watch(p)
+			if p.State == engine.Prefill {
+				idle.restart()
+				_ = t.commit(answer) // a client that is gone shows at the first delta
+			}
+		},
+		OnDelta: func(delta llm.Delta) error {
+			idle.restart()
+			if t.first.IsZero() {
+				t.first = time.Now()
+			}
+			t.live.Update(func(e *journal.Entry) { e.State, e.TokensSoFar = journal.StateDecoding, delta.Tokens })
+			return answer.Delta(delta)
+		},
+	})
+	return stats, cause(ctx, err)
+}
+
+func (t *trip) embed(ctx context.Context, req llm.EmbedRequest) (llm.Embedded, error) {
+	model, err := t.find(models.KindEmbedding, "embedding")
+	if err != nil {
+		return llm.Embedded{}, err
+	}
+	decision, err := t.decide(ctx, model, 0, nil)
+	if err != nil {
+		return llm.Embedded{}, err
+	}
+	req.Model = model.Ref()
+	embedded, times, err := t.d.engine.Embed(ctx, decision.Device, t.loadRequest(model), req, t.call.Request.KeepAlive, t.watch)
+	t.times = times
+	return embedded, err
+}
+
+func (t *trip) load(ctx context.Context) error {
+	model, err := t.d.library.Find(t.call.Request.Model)
+	if err != nil {
+		return err
+	}
+	t.found(model)
+	decision, err := t.decide(ctx, model, 0, nil)
+	if err != nil {
+		return err
+	}
+	_, times, err := t.d.engine.Load(ctx, decision.Device, t.loadRequest(model), t.call.Request.KeepAlive, t.watch)
+	t.times, t.turn = times, err == nil
+	return err
+}
+
+// find resolves the name and refuses a model of the other kind in Ollama's words.
+func (t *trip) find(kind, ability string) (models.Model, error) {
+	model, err := t.d.library.Find(t.call.Request.Model)
+	if err != nil {
+		return model, err
+	}
+	t.found(model)
+	if model.Kind != kind {
+		e := llm.Errorf(llm.CodeUnsupported, "%q does not support %s", t.call.Request.Model, ability)
+		e.Param = "model"
+		return model, e
+	}
+	if model.Damaged != "" {
+		return model, llm.Errorf(llm.CodeUnavailable, "load %s: %s", model.Name, model.Damaged)
+	}
+	return model, nil
+}
+
+func (t *trip) found(model models.Model) {
+	t.set(func(r *llm.Record) { r.ModelUsed, r.ModelVersion = model.Name, model.Ref().Digest })
+}
+
+func (t *trip) loadRequest(model models.Model) llm.LoadRequest {
+	policy := t.d.policy().Router
+	return llm.LoadRequest{
+		Model: model.Ref(), Embedding: model.Kind == models.KindEmbedding,
+		PromptLimit: policy.NPUPromptLimit, Reserve: policy.NPUReserve,
+	}
+}
+
+// watch follows the job for the live view.
+func (t *trip) watch(p engine.Progress) {
+	t.turn = t.turn || p.State == engine.Prefill
+	t.live.Update(func(e *journal.Entry) { e.State, e.Phase, e.Position = p.State, p.Phase.Name, p.Position })
+}
+
+// commit lets the headers go, once. What they say is what the record says from now on.
+func (t *trip) commit(answer Answer) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begun || t.record.ExecutionDevice == "" {
+		return nil
+	}
+	t.begun = true
+	return answer.Begin(t.record)
+}
+
+// retractable reports whether the request may still go to another device.
+func (t *trip) retractable() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.begun
+}
+
+func (t *trip) set(change func(*llm.Record)) {
+	t.mu.Lock()
+	change(&t.record)
+	record := t.record
+	t.mu.Unlock()
+	t.live.Update(func(e *journal.Entry) { e.Record = record })
+}
+
+// end completes the record and writes it down.
+func (t *trip) end(ctx context.Context, stats llm.Stats, err error) llm.Record {
+	err = cause(ctx, err)
+	t.d.mu.Lock()
+	delete(t.d.running, t.call.TraceID)
+	t.d.mu.Unlock()
+	t.set(func(r *llm.Record) { t.complete(r, stats, err) })
+	t.live.End(func(e *journal.Entry) {
+		e.State, e.EndedAt, e.TokensSoFar = journal.StateDone, time.Now(), stats.CompletionTokens
+		if err != nil {
+			e.Error = err.Error()
+		}
+	})
+	t.cancel(nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.record
+}
+
+func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
+	r.Outcome = outcome(stats, err)
+	if !t.turn { // it never had a turn: nothing was measured but the wait
+		if t.times.Queue > 0 {
+			r.QueueMS = ms(t.times.Queue)
+		}
+		return
+	}
+	r.QueueMS, r.LoadMS = ms(t.times.Queue), ms(t.times.Load)
+	r.PromptTokens, r.CompletionTokens, r.CachedTokens = &stats.PromptTokens, &stats.CompletionTokens, &stats.CachedTokens
+	if stats.Prefill > 0 {
+		r.PrefillMS = ms(stats.Prefill)
+	}
+	if !t.first.IsZero() {
+		r.TTFTMS = ms(t.first.Sub(t.call.Arrived))
+	}
+	if stats.CompletionTokens > 0 {
+		r.DecodeMS = ms(stats.Decode)
+	}
+	if stats.CompletionTokens > 1 && stats.Decode > 0 {
+		perSecond := float64(stats.CompletionTokens-1) / stats.Decode.Seconds()
+		r.TokensPerSecond = &perSecond
+	}
+	if stats.Cancel > 0 {
+		r.CancelMS = ms(stats.Cancel)
+	}
+	seconds := (stats.Prefill + stats.Decode).Seconds()
+	r.CostEstimate.DeviceSeconds = &seconds
+}
+
+func outcome(stats llm.Stats, err error) llm.Outcome {
+	switch {
+	case err == nil && stats.Finish == llm.FinishLength:
+		return llm.OutcomeLength
+	case err == nil:
+		return llm.OutcomeCompleted
+	}
+	switch llm.CodeOf(err) {
+	case llm.CodeCancelled, llm.CodeStopped:
+		return llm.OutcomeCancelled
+	case llm.CodeTimeout:
+		return llm.OutcomeTimeout
+	case llm.CodeInvalid, llm.CodeContextLength, llm.CodeModelNotFound, llm.CodeUnsupported, llm.CodeForbidden, llm.CodeOverloaded:
+		return llm.OutcomeRejected
+	}
+	return llm.OutcomeError
+}
+
+// cause prefers the reason that somebody gave for stopping (the server stops, the window's button) to the bare
+// "context canceled" that the engine reports.
+func cause(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	if why, ok := errors.AsType[*llm.Error](context.Cause(ctx)); ok {
+		return why
+	}
+	if errors.Is(err, context.Canceled) {
+		return llm.Errorf(llm.CodeCancelled, "the client left: %w", err)
+	}
+	return err
+}
+
+// conversation is the messages to render: those of a chat, or a plain prompt as one user turn.
+func conversation(req llm.Request) []llm.Message {
+	if req.Raw || len(req.Messages) > 0 {
+		return req.Messages
+	}
+	var messages []llm.Message
+	if req.System != "" {
+		messages = append(messages, llm.Message{Role: "system", Content: req.System})
+	}
+	return append(messages, llm.Message{Role: "user", Content: req.Prompt})
+}
+
+func rawPrompt(req llm.Request) string {
+	if req.Raw {
+		return req.Prompt
+	}
+	return ""
+}
+
+func ms(d time.Duration) *float64 {
+	v := float64(d.Microseconds()) / 1000
+	return &v
+}
+
+// idleClock cancels a context when nothing happened for idleLimit. It runs from the first restart on.
+type idleClock struct {
+	mu     sync.Mutex
+	timer  *time.Timer // nil until the first restart; guarded by mu
+	cancel context.CancelCauseFunc
+}
+
+func withIdleLimit(ctx context.Context) (context.Context, *idleClock) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &idleClock{cancel: cancel}
+}
+
+func (c *idleClock) restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer == nil {
+		c.timer = time.AfterFunc(idleLimit, func() {
+			c.cancel(llm.Errorf(llm.CodeTimeout, "the model gave no token for %s", idleLimit))
+		})
+		return
+	}
+	c.timer.Reset(idleLimit)
+}
+
+func (c *idleClock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+	c.cancel(nil)
+}

@@ -1,0 +1,4 @@
+package cli
+
+// ignoreBrokenPipe has nothing to do here: Windows knows no SIGPIPE.
+func ignoreBrokenPipe() {}

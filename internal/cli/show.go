@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func showCommand() *cobra.Command {
+	var template, parameters, license bool
+	cmd := &cobra.Command{
+		Use: "show MODEL", Short: "Show what is known about a model", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := needModel(args); err != nil {
+				return err
+			}
+			c, err := connect()
+			if err != nil {
+				return err
+			}
+			var m struct {
+				License      string         `json:"license"`
+				Parameters   string         `json:"parameters"`
+				Template     string         `json:"template"`
+				Capabilities []string       `json:"capabilities"`
+				Info         map[string]any `json:"model_info"`
+				Details      struct {
+					Family        string `json:"family"`
+					ParameterSize string `json:"parameter_size"`
+					Quantization  string `json:"quantization_level"`
+				} `json:"details"`
+			}
+			if err := c.get(cmd.Context(), "POST", "/api/show", map[string]any{"model": args[0]}, &m); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			for wanted, text := range map[*bool]string{&template: m.Template, &parameters: m.Parameters, &license: m.License} {
+				if *wanted {
+					_, err := fmt.Fprintln(out, printable(strings.TrimRight(text, "\n")))
+					return err
+				}
+			}
+			rows := [][]string{
+				{"  Model", ""},
+				{"    architecture", m.Details.Family},
+				{"    parameters", m.Details.ParameterSize},
+				{"    quantization", m.Details.Quantization},
+			}
+			for key, value := range m.Info {
+				if strings.HasSuffix(key, ".context_length") {
+					rows = append(rows, []string{"    context length", fmt.Sprint(value)})
+				}
+			}
+			rows = append(rows, []string{"", ""}, []string{"  Capabilities", ""})
+			for _, ability := range m.Capabilities {
+				rows = append(rows, []string{"    " + ability, ""})
+			}
+			return table(out, rows)
+		},
+	}
+	cmd.Flags().BoolVar(&template, "template", false, "print the chat template")
+	cmd.Flags().BoolVar(&parameters, "parameters", false, "print the parameters")
+	cmd.Flags().BoolVar(&license, "license", false, "print the license")
+	cmd.MarkFlagsMutuallyExclusive("template", "parameters", "license")
+	return cmd
+}
