@@ -1,0 +1,7 @@
+//go:build !desktop
+
+package app
+
+const hasWindow = false
+
+func runWindow(windowOptions) error { return errNoWindow }
