@@ -1,0 +1,43 @@
+// The only caller of /desktop/ endpoints. Everything works without a desktop: in a plain browser they answer 404.
+import { ApiError, send } from './api/http';
+
+/** Whether url is one that may be opened outside: nothing that starts a program or reads a file. */
+export function openable(url: string): boolean {
+  try {
+    return ['http:', 'https:', 'mailto:'].includes(new URL(url).protocol);
+  } catch {
+    return false;
+  }
+}
+
+/** Opens url in the user's browser, never in this page. */
+export async function openExternal(url: string): Promise<void> {
+  if (!openable(url)) return;
+  try {
+    await send('POST', '/desktop/open', { json: { url } });
+  } catch (err) {
+    if (!(err instanceof ApiError) || err.status !== 404) throw err;
+    window.open(url, '_blank', 'noopener,noreferrer');
+  }
+}
+
+/** Puts text on the clipboard; also where the clipboard API is missing (a page that is no secure context). */
+export async function copyText(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return;
+  } catch {
+    // Falls through to the old way.
+  }
+  const area = document.createElement('textarea');
+  area.value = text;
+  area.setAttribute('readonly', '');
+  area.className = 'visually-hidden';
+  document.body.append(area);
+  const focused = document.activeElement as HTMLElement | null;
+  area.select();
+  const copied = document.execCommand('copy');
+  area.remove();
+  focused?.focus();
+  if (!copied) throw new Error('The clipboard refused the text.');
+}

@@ -1,0 +1,58 @@
+// Numbers and times as people read them. Unknown is null or undefined, and shows as a dash where a column needs something.
+
+const whole = new Intl.NumberFormat('en');
+
+export const count = (n: number) => whole.format(n);
+
+export const tokens = (n: number) => `${count(n)} ${n === 1 ? 'token' : 'tokens'}`;
+
+/** 0.8 ms, 42 ms, 1.3 s, 2 min 5 s */
+export function duration(ms: number): string {
+  if (ms < 1) return ms === 0 ? '0 ms' : '<1 ms';
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+}
+
+export const speed = (tokensPerSecond: number) =>
+  `${tokensPerSecond < 10 ? tokensPerSecond.toFixed(1) : Math.round(tokensPerSecond)} tok/s`;
+
+export function ordinal(n: number): string {
+  const teen = n % 100 >= 11 && n % 100 <= 13;
+  return `${n}${teen ? 'th' : (['th', 'st', 'nd', 'rd'][n % 10] ?? 'th')}`;
+}
+
+export function bytes(n: number): string {
+  if (n < 1_000_000) return `${Math.max(1, Math.round(n / 1000))} kB`;
+  return n < 1_000_000_000 ? `${Math.round(n / 1_000_000)} MB` : `${(n / 1_000_000_000).toFixed(1)} GB`;
+}
+
+export const clock = (at: Date) =>
+  at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+
+const dayStart = (at: Date) => new Date(at.getFullYear(), at.getMonth(), at.getDate());
+
+/** Today, Yesterday, Friday 27 November, 3 March 2025 */
+export function dayName(at: Date, now: Date): string {
+  const days = Math.round((dayStart(now).getTime() - dayStart(at).getTime()) / 86_400_000);
+  if (days <= 0) return 'Today';
+  if (days === 1) return 'Yesterday';
+  const sameYear = at.getFullYear() === now.getFullYear();
+  return at.toLocaleDateString('en-GB', {
+    day: 'numeric',
+    month: 'long',
+    ...(sameYear ? { weekday: 'long' } : { year: 'numeric' }),
+  });
+}
+
+/** Puts items under the day they belong to, keeping their order. */
+export function groupByDay<T>(items: T[], at: (item: T) => Date, now: Date): { day: string; items: T[] }[] {
+  const groups: { day: string; items: T[] }[] = [];
+  for (const item of items) {
+    const day = dayName(at(item), now);
+    const last = groups[groups.length - 1];
+    if (last?.day === day) last.items.push(item);
+    else groups.push({ day, items: [item] });
+  }
+  return groups;
+}

@@ -1,0 +1,37 @@
+export type Route = { view: 'chat'; id: string } | { view: 'requests'; traceId: string } | { view: 'settings' };
+
+/** Reads the part after #: "", chat/ID, requests, requests/TRACE, settings. */
+export function parseRoute(hash: string): Route {
+  const [view = '', id = ''] = hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
+  if (view === 'requests') return { view, traceId: id };
+  if (view === 'settings') return { view };
+  return { view: 'chat', id: view === 'chat' ? id : '' };
+}
+
+class RouteState {
+  current = $state.raw<Route>(parseRoute(location.hash));
+  /** Grows with each wish for a new chat, also when an empty one is open: its box takes the focus. */
+  fresh = $state(0);
+
+  constructor() {
+    addEventListener('hashchange', () => (this.current = parseRoute(location.hash)));
+  }
+
+  go(path: string): void {
+    location.hash = `#/${path}`;
+    this.current = parseRoute(location.hash);
+  }
+
+  newChat(): void {
+    this.go('');
+    this.fresh++;
+  }
+
+  /** Gives the open new chat its address without a step in the history. */
+  rename(path: string): void {
+    history.replaceState(null, '', `#/${path}`);
+    this.current = parseRoute(location.hash);
+  }
+}
+
+export const route = new RouteState();
