@@ -1,0 +1,151 @@
+# Signalbox: everything from a fresh clone on. `make help` lists it.
+#
+# Every step says what it does, costs nothing when there is nothing to do, and if it fails says which one it was and what to do.
+# All paths are relative to this folder, so its own path may hold spaces and any letters.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+STEP := build/step.sh
+PYTHON := build/cache/model-tools/bin/python
+BIN := build/bin
+COUNTS := build/cache/counts
+LDFLAGS := -s -w
+
+# The window needs Wails' tags; without them the same program has no window, and needs neither cgo nor GTK.
+DESKTOP_TAGS := desktop,production,webkit2_41
+WINDOWS_TAGS := desktop,production
+
+# What the window is made from. A folder's own time changes when a file in it goes.
+FRONTEND := $(shell find frontend/src frontend/public -print 2>/dev/null) $(wildcard frontend/*.html frontend/*.ts frontend/*.js frontend/*.json)
+
+# Packages whose tests run a real model: too slow, and for the native part of no use, under the race detector.
+HEAVY := signalbox/internal/(generate|openvino|xgrammar)(/|$$)|signalbox/build/test(/|$$)|signalbox/e2e(/|$$)
+
+.PHONY: help run dev build windows test check e2e bench golden setup clean distclean \
+	tools model-tools system system-test frontend-modules runtime runtime-windows models \
+	frontend desktop headless test-frontend test-go test-race test-heavy test-e2e vet
+
+help: ## this list
+	@echo "make TARGET, where TARGET is one of"
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+
+## ---- what people call
+
+run: setup desktop ## install what is missing, build, start the app
+	@if [ -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ]; then exec $(BIN)/signalbox; fi; \
+	echo "There is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set): starting the server alone. Ctrl-C ends it."; \
+	exec $(BIN)/signalbox serve
+
+dev: setup headless ## server without a window, and the page with live reload
+	@echo "==> the server, and the page on the address that Vite prints; Ctrl-C ends both"
+	@trap 'kill 0' EXIT; $(BIN)/signalbox-headless serve & cd frontend && npm run dev
+
+build: frontend desktop headless windows ## the programs: build/bin/signalbox, signalbox-headless, *.exe
+
+windows: frontend ## cross-compile the Windows programs (no cgo)
+	@$(STEP) "build the Windows programs" "read the compiler's message above" \
+		env CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox.exe .
+	@$(STEP) "build the Windows desktop program" "read the compiler's message above" \
+		env CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -tags $(WINDOWS_TAGS) -trimpath -ldflags "$(LDFLAGS) -H windowsgui" -o $(BIN)/signalbox-desktop.exe .
+
+test: ## set up what tests need, build, run every test
+	@mkdir -p build/cache && rm -f $(COUNTS)
+	@$(MAKE) system-test setup runtime-windows build vet test-frontend test-race test-heavy test-e2e
+	@echo "==> all tests"; go run ./build/tools/gotest -sum $(COUNTS)
+
+check: test ## what CI runs
+
+e2e: setup system-test runtime-windows build test-e2e ## only the tests of the built programs
+
+bench: setup ## the benchmarks, once each (measure on a quiet machine)
+	@$(STEP) "benchmarks" "read the message above" go test -run '^$$' -bench . -benchtime 1x ./...
+
+golden: ## rewrite the golden files; look at the difference
+	@$(STEP) "golden files" "read the message above" go test ./backend/ollama/... ./backend/openai/... -update
+
+setup: tools system frontend-modules runtime models ## install what is missing: packages, modules, runtime, models
+
+clean: ## remove what was built, keep downloads
+	rm -rf $(BIN)/signalbox* frontend/dist/assets frontend/dist/index.html build/cache/logs
+
+distclean: clean ## remove downloads, the runtime and the models too
+	rm -rf $(BIN) build/cache frontend/node_modules
+
+## ---- set-up
+
+tools:
+	@build/check-tools.sh
+
+system:
+	@$(STEP) "system packages" "see above" build/setup-system.sh
+
+system-test:
+	@$(STEP) "system packages for the tests" "see above" build/setup-system.sh test
+
+frontend-modules: frontend/node_modules/.package-lock.json
+
+# npm writes this file when it has installed everything.
+frontend/node_modules/.package-lock.json: frontend/package-lock.json
+	@$(STEP) "npm modules" "see whether npm's registry can be reached (npm ping), then run this again" \
+		npm --prefix frontend ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+runtime: model-tools
+	@$(STEP) "native runtime" "see whether Python's package index can be reached, then run this again" \
+		go run ./build/tools/runtime fetch -python $(PYTHON)
+
+runtime-windows: model-tools
+	@$(STEP) "native runtime for Windows" "see whether Python's package index can be reached, then run this again" \
+		go run ./build/tools/runtime fetch -python $(PYTHON) -target windows-amd64
+
+model-tools:
+	@$(STEP) "tools that make the models" "see above" python3 build/models/setup.py tools
+
+models:
+	@$(STEP) "starter models" "see above" python3 build/models/setup.py
+
+## ---- build
+
+frontend: frontend/dist/index.html
+
+frontend/dist/index.html: frontend/node_modules/.package-lock.json $(FRONTEND)
+	@$(STEP) "build the window's page" "read Vite's message above" npm --prefix frontend run build --silent -- --logLevel warn
+	@touch $@
+
+desktop: frontend
+	@$(STEP) "build the program (the first time takes minutes)" \
+		"read the compiler's message above; if it is about gtk or webkit, run build/setup-system.sh" \
+		env CGO_ENABLED=1 go build -tags $(DESKTOP_TAGS) -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox .
+
+headless: frontend
+	@$(STEP) "build the program without a window" "read the compiler's message above" \
+		env CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox-headless .
+
+## ---- tests
+
+vet:
+	@$(STEP) "go vet" "correct what it names" go vet ./...
+	@$(STEP) "go vet, with the window" "correct what it names" go vet -tags $(DESKTOP_TAGS) ./...
+	@$(STEP) "go vet, for Windows" "correct what it names" env CGO_ENABLED=0 GOOS=windows go vet -tags $(WINDOWS_TAGS) ./...
+
+test-frontend: frontend-modules
+	@$(STEP) "check the window's page" "correct what it names" npm --prefix frontend run check --silent
+	@$(STEP) "test the window's page" "look at the failed test above" npm --prefix frontend test --silent
+
+test-go: test-race test-heavy
+
+test-race:
+	@$(STEP) "go test, with the race detector" "look at the failed test above; go test -race -run NAME ./PACKAGE runs it alone" \
+		env CGO_ENABLED=1 go run ./build/tools/gotest -counts $(COUNTS) -race -timeout 10m $$(go list ./... | grep -vE '$(HEAVY)')
+
+test-heavy:
+	@$(STEP) "go test, with real models" "look at the failed test above; go test -run NAME ./PACKAGE runs it alone" \
+		go run ./build/tools/gotest -counts $(COUNTS) -timeout 15m $$(go list ./... | grep -E '$(HEAVY)' | grep -vE 'signalbox/(e2e|build/test)(/|$$)')
+
+test-e2e:
+	@echo "==> tests of the built programs"
