@@ -1,0 +1,3 @@
+package journal_test
+
+func umask(int) int { return 0 }
