@@ -1,0 +1,62 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"signalbox/backend/llm"
+)
+
+// desktopOpen opens a link from the page outside of it. Only schemes that cannot start a program with arguments.
+func (s *Server) desktopOpen(w *response, r *http.Request) error {
+	var want struct {
+		URL string `json:"url"`
+	}
+	if err := decode(w, r, &want); err != nil {
+		return err
+	}
+	if !harmless(want.URL) {
+		return llm.Errorf(llm.CodeInvalid, "only http, https and mailto links can be opened")
+	}
+	if s.deps.Desktop == nil {
+		return noDesktop()
+	}
+	if err := s.deps.Desktop.Open(want.URL); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *Server) desktopShow(w *response, _ *http.Request) error {
+	if s.deps.Desktop == nil {
+		return noDesktop()
+	}
+	if err := s.deps.Desktop.Show(); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func noDesktop() error {
+	return withStatus(http.StatusNotFound, llm.Errorf(llm.CodeUnsupported, "Signalbox runs without a desktop here"))
+}
+
+func harmless(link string) bool {
+	if strings.ContainsFunc(link, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
+		return false
+	}
+	u, err := url.Parse(link)
+	if err != nil {
+		return false
+	}
+	switch u.Scheme {
+	case "http", "https":
+		return u.Host != ""
+	case "mailto":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,157 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"signalbox/backend/llm"
+	"signalbox/backend/ollama"
+	"signalbox/backend/wire"
+)
+
+// ollamaFrames are lines of JSON.
+type ollamaFrames struct {
+	ollama.Lines
+	arrived time.Time
+}
+
+func (f ollamaFrames) header(h http.Header)       { h.Set("Content-Type", "application/x-ndjson") }
+func (f ollamaFrames) begin() []byte              { return nil }
+func (f ollamaFrames) piece(d llm.Delta) []byte   { return line(f.Piece(d)) }
+func (f ollamaFrames) wait() []byte               { return line(f.Wait()) }
+func (f ollamaFrames) failed(e *llm.Error) []byte { return line(ollama.ErrorBody(e)) }
+func (f ollamaFrames) done(rec llm.Record, stats llm.Stats) [][]byte {
+	return [][]byte{line(f.Done(time.Since(f.arrived), rec, stats))}
+}
+func (f ollamaFrames) whole(text string, probs []llm.TokenLogprob, rec llm.Record, stats llm.Stats) []byte {
+	return f.Whole(text, probs, time.Since(f.arrived), rec, stats)
+}
+
+func line(object []byte) []byte { return append(object, '\n') }
+
+func (s *Server) ollamaRoot(w *response, _ *http.Request) error {
+	return w.send(http.StatusOK, textType, []byte("Ollama is running"))
+}
+
+func (s *Server) ollamaVersion(w *response, _ *http.Request) error {
+	return w.json(http.StatusOK, ollama.VersionBody(s.deps.Version))
+}
+
+func (s *Server) ollamaChat(w *response, r *http.Request) error {
+	return s.ollamaAnswer(w, r, ollama.ParseChat, false)
+}
+
+func (s *Server) ollamaGenerate(w *response, r *http.Request) error {
+	return s.ollamaAnswer(w, r, ollama.ParseGenerate, true)
+}
+
+func (s *Server) ollamaAnswer(w *response, r *http.Request, parse func([]byte) (ollama.Generation, error), generate bool) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	req, err := parse(body)
+	if err != nil {
+		return err
+	}
+	pinDevice(r, &req.LLM)
+	f := ollamaFrames{Lines: ollama.Lines{Model: req.Model, Generate: generate}, arrived: w.arrived}
+	switch {
+	case req.Unload():
+		if err := s.deps.Dispatch.Unload(r.Context(), req.LLM.Model); err != nil {
+			return named(err, req.Model)
+		}
+		return w.json(http.StatusOK, f.Unloaded())
+	case req.Empty:
+		rec, err := s.deps.Dispatch.Load(r.Context(), s.call(w, r, req.LLM))
+		if err != nil {
+			return named(err, req.Model)
+		}
+		setRecordHeaders(w.Header(), rec)
+		return w.json(http.StatusOK, f.Loaded(time.Since(w.arrived), rec))
+	}
+	return named(s.generate(w, r, req.LLM, req.Stream, f), req.Model)
+}
+
+// pinDevice takes the device from a header, for clients that can set nothing else. The body's own word comes first.
+func pinDevice(r *http.Request, req *llm.Request) {
+	if id, ok := wire.Device(r.Header.Get("X-Signalbox-Device")); ok && req.Device == "" {
+		req.Device = id
+	}
+}
+
+// named makes "not found" speak of the model as the caller wrote it, in the words that clients know; what to do about it
+// stays behind it.
+func named(err error, model string) error {
+	if e, ok := notFound(err); ok {
+		return &llm.Error{Code: e.Code, Message: ollama.ModelNotFound(model), Hint: e.Hint, Param: "model", Cause: e}
+	}
+	return err
+}
+
+func (s *Server) ollamaEmbed(w *response, r *http.Request) error {
+	req, rec, out, err := s.ollamaVectors(w, r, ollama.ParseEmbed)
+	if err != nil {
+		return err
+	}
+	return w.json(http.StatusOK, ollama.EmbedBody(req.Model, time.Since(w.arrived), rec, out))
+}
+
+func (s *Server) ollamaEmbeddings(w *response, r *http.Request) error {
+	_, rec, out, err := s.ollamaVectors(w, r, ollama.ParseEmbeddings)
+	if err != nil {
+		return err
+	}
+	return w.json(http.StatusOK, ollama.EmbeddingsBody(rec, out))
+}
+
+func (s *Server) ollamaVectors(w *response, r *http.Request, parse func([]byte) (ollama.Embedding, error)) (ollama.Embedding, llm.Record, llm.Embedded, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		return ollama.Embedding{}, llm.Record{}, llm.Embedded{}, err
+	}
+	req, err := parse(body)
+	if err != nil {
+		return req, llm.Record{}, llm.Embedded{}, err
+	}
+	rec, out, err := s.embed(w, r, req.LLM, req.Embed)
+	return req, rec, out, named(err, req.Model)
+}
+
+func (s *Server) ollamaTags(w *response, _ *http.Request) error {
+	list, err := s.deps.Models.List()
+	if err != nil {
+		return err
+	}
+	return w.json(http.StatusOK, ollama.TagsBody(list))
+}
+
+func (s *Server) ollamaPs(w *response, r *http.Request) error {
+	loaded, err := s.deps.Loaded(r.Context())
+	if err != nil {
+		return err
+	}
+	return w.json(http.StatusOK, ollama.PsBody(loaded))
+}
+
+func (s *Server) ollamaShow(w *response, r *http.Request) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	req, err := ollama.ParseShow(body)
+	if err != nil {
+		return err
+	}
+	name, _ := wire.SplitDevice(req.Model)
+	m, err := s.deps.Models.Find(name)
+	if err != nil {
+		return named(err, req.Model)
+	}
+	basename := ""
+	if strings.HasPrefix(r.UserAgent(), "GitHubCopilotChat/") {
+		basename = req.Model
+	}
+	return w.json(http.StatusOK, ollama.ShowBody(m, basename))
+}

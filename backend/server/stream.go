@@ -1,0 +1,200 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox/backend/dispatch"
+	"signalbox/backend/llm"
+)
+
+// frames is how a dialect writes one answer. Each byte slice is one frame, with all that ends it.
+type frames interface {
+	header(http.Header)                                                                  // of a stream
+	begin() []byte                                                                       // nil: none
+	piece(llm.Delta) []byte                                                              // one delta
+	wait() []byte                                                                        // a sign of life
+	done(rec llm.Record, stats llm.Stats) [][]byte                                       // of a stream that went well
+	failed(*llm.Error) []byte                                                            // the last one of a stream that did not
+	whole(text string, probs []llm.TokenLogprob, rec llm.Record, stats llm.Stats) []byte // an answer that is not streamed
+}
+
+// call describes a request to the dispatcher.
+func (s *Server) call(w *response, r *http.Request, req llm.Request) dispatch.Call {
+	req.Owner = "api"
+	if visitorOf(r).ui {
+		req.Owner = "window" // what the window's chats hold must not be seen through the API's prefix slots
+	}
+	return dispatch.Call{
+		Request: req, TraceID: w.trace, Route: r.URL.Path, Client: clientName(r), UserAgent: userAgent(r), Arrived: w.arrived,
+	}
+}
+
+// generate runs a request and writes the answer, streamed or whole. An error before the first byte is returned.
+func (s *Server) generate(w *response, r *http.Request, req llm.Request, streaming bool, f frames) error {
+	if !streaming {
+		return s.generateWhole(w, r, req, f)
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	st := &stream{w: w, f: f, cancel: cancel, every: s.deps.PingEvery}
+	rec, stats, err := s.deps.Dispatch.Generate(ctx, s.call(w, r, req), dispatch.Answer{Begin: st.begin, Delta: st.delta})
+	st.stopWaiting()
+	switch {
+	case err == nil:
+		return st.done(rec, stats)
+	case !st.begun:
+		return err
+	}
+	st.failed(wireError(ctx, err))
+	return nil
+}
+
+func (s *Server) generateWhole(w *response, r *http.Request, req llm.Request, f frames) error {
+	var text strings.Builder
+	var probs []llm.TokenLogprob
+	rec, stats, err := s.deps.Dispatch.Generate(r.Context(), s.call(w, r, req), dispatch.Answer{
+		Begin: func(llm.Record) error { return nil },
+		Delta: func(d llm.Delta) error {
+			text.WriteString(d.Text)
+			probs = append(probs, d.Logprobs...)
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	setRecordHeaders(w.Header(), rec)
+	return w.json(http.StatusOK, f.whole(text.String(), probs, rec, stats))
+}
+
+// stream writes the frames of one answer as they come. Its methods may be called from several goroutines: a sign of life
+// is due while the handler waits.
+type stream struct {
+	f      frames
+	cancel context.CancelCauseFunc // ends the request
+	every  time.Duration           // between signs of life
+
+	mu      sync.Mutex
+	w       *response   // guarded by mu
+	begun   bool        // the header is out; guarded by mu
+	err     error       // the first write that failed; guarded by mu
+	waiting *time.Timer // fires when nothing was written for a while; guarded by mu
+	ended   bool        // no more signs of life; guarded by mu
+}
+
+func (st *stream) begin(rec llm.Record) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.beginLocked(rec)
+}
+
+func (st *stream) beginLocked(rec llm.Record) error {
+	st.begun = true
+	h := st.w.Header()
+	st.f.header(h)
+	h.Set("X-Accel-Buffering", "no") // proxies that heed it pass frames on as they come
+	setRecordHeaders(h, rec)
+	st.w.WriteHeader(http.StatusOK)
+	st.waiting = time.AfterFunc(st.every, st.signOfLife)
+	return st.writeLocked(st.f.begin())
+}
+
+func (st *stream) delta(d llm.Delta) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if d.Text == "" && len(d.Logprobs) == 0 {
+		return st.err
+	}
+	return st.writeLocked(st.f.piece(d))
+}
+
+// signOfLife runs on a timer's goroutine, which must not panic the process: it does nothing but write.
+func (st *stream) signOfLife() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.ended {
+		return
+	}
+	if err := st.writeLocked(st.f.wait()); err != nil {
+		st.cancel(err)
+	}
+}
+
+// writeLocked sends one frame; nil sends the header alone. After a failure it only repeats it.
+func (st *stream) writeLocked(frame []byte) error {
+	if st.err != nil {
+		return st.err
+	}
+	if _, err := st.w.Write(frame); err != nil {
+		return st.lost(err)
+	}
+	if err := st.w.flush(); err != nil {
+		return st.lost(err)
+	}
+	st.waiting.Reset(st.every)
+	return nil
+}
+
+// lost notes that nobody reads any more.
+func (st *stream) lost(err error) error {
+	st.err = llm.Errorf(llm.CodeCancelled, "the client left or stopped reading: %w", err)
+	return st.err
+}
+
+// stopWaiting ends the signs of life. No frame of theirs comes after it returned.
+func (st *stream) stopWaiting() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.ended = true
+	if st.waiting != nil {
+		st.waiting.Stop()
+	}
+}
+
+func (st *stream) done(rec llm.Record, stats llm.Stats) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.begun { // an answer without a single piece
+		if err := st.beginLocked(rec); err != nil {
+			return nil // nobody reads
+		}
+	}
+	defer st.waiting.Stop()
+	for _, frame := range st.f.done(rec, stats) {
+		if st.writeLocked(frame) != nil {
+			return nil // nobody reads
+		}
+	}
+	return nil
+}
+
+func (st *stream) failed(err *llm.Error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	_ = st.writeLocked(st.f.failed(err)) // when nobody reads, the record still has it
+	st.waiting.Stop()
+}
+
+// setRecordHeaders says in headers what is known of the decision.
+func setRecordHeaders(h http.Header, rec llm.Record) {
+	setIf := func(name, value string) {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+	setIf("X-NPU-Proxy-Device", rec.ExecutionDevice)
+	setIf("X-NPU-Proxy-Execution-Device", rec.ExecutionDevice)
+	setIf("X-NPU-Proxy-Routed-Device", rec.RoutedDevice)
+	setIf("X-NPU-Proxy-Route-Reason", rec.RouteRule)
+	if rec.ExecutionDevice != rec.RoutedDevice {
+		setIf("X-NPU-Proxy-Fallback-Reason", rec.FallbackReason)
+	}
+	if rec.PromptTokens != nil {
+		h.Set("X-NPU-Proxy-Token-Count", strconv.Itoa(*rec.PromptTokens))
+	}
+}
