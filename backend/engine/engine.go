@@ -6,8 +6,8 @@
 package engine
 
 import (
-	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"signalbox/backend/llm"
@@ -116,47 +116,96 @@ type State struct {
 }
 
 // Engine runs models.
-type Engine struct{ options Options }
+type Engine struct {
+	options Options
+	log     *slog.Logger
+	closing chan struct{}  // closed by Close
+	going   sync.WaitGroup // every goroutine of the engine; begun only while closed is false, or by one of them
+
+	mu       sync.Mutex       // guards everything below, and all lanes, children and models; never held while anything waits
+	closed   bool             //
+	lanes    map[string]*lane // by Device.ID
+	listed   []llm.Device     // nil: not looked yet
+	listing  *listing         // the looking that is under way or failed a moment ago
+	dirty    bool             // Changed is owed
+	telling  bool             // a goroutine is calling Changed
+	faultNum int              // numbers load faults, so that each is a cause of its own
+}
 
 // New starts nothing: the first need does.
-func New(options Options) *Engine { return &Engine{options: options} }
-
-var errNotYet = llm.Errorf(llm.CodeUnavailable, "the engine is not built yet")
-
-// Devices lists the devices of this machine and how they stand. The first call starts a child that looks for them; later
-// ones answer at once.
-func (e *Engine) Devices(ctx context.Context) ([]State, error) { return nil, errNotYet }
-
-// States is Devices without the looking: empty until Devices or Run have been called.
-func (e *Engine) States() []State { return nil }
-
-// Prepare turns a conversation into tokens, in the child of the CPU.
-func (e *Engine) Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Prompt, error) {
-	return llm.Prompt{}, errNotYet
+func New(options Options) *Engine {
+	options = options.withDefaults()
+	return &Engine{
+		options: options, log: options.Log,
+		closing: make(chan struct{}), lanes: map[string]*lane{},
+	}
 }
 
-// Run waits for a turn on the job's device, loads the model where needed, and generates. OnState and OnDelta run on the caller's
-// goroutine. The turn is free when Run returns. The Stats are true also with an error.
-func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) { return llm.Stats{}, errNotYet }
-
-// Embed waits for a turn, loads the model where needed, and embeds.
-func (e *Engine) Embed(ctx context.Context, device llm.Device, load llm.LoadRequest, req llm.EmbedRequest, keepAlive *time.Duration, onState func(Progress)) (llm.Embedded, Times, error) {
-	return llm.Embedded{}, Times{}, errNotYet
+func (o Options) withDefaults() Options {
+	orDefault(&o.QueueLimit, 512)
+	orDefault(&o.Parallel, 4)
+	orDefault(&o.MaxLoaded, 3)
+	orDefault(&o.KeepAlive, 5*time.Minute)
+	orDefault(&o.LoadLimit, 10*time.Minute)
+	orDefault(&o.IdleAfter, time.Minute)
+	orDefault(&o.Patience, 5*time.Second)
+	orDefault(&o.HangLimit, 30*time.Second)
+	orDefault(&o.Pause, time.Second)
+	orDefault(&o.FaultWindow, time.Hour)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
 }
 
-// Load makes a model ready, or keeps one ready for longer.
-func (e *Engine) Load(ctx context.Context, device llm.Device, load llm.LoadRequest, keepAlive *time.Duration, onState func(Progress)) (llm.Loaded, Times, error) {
-	return llm.Loaded{}, Times{}, errNotYet
+func orDefault[T int | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
 }
-
-// Unload frees a model on all devices, as soon as nobody uses it.
-func (e *Engine) Unload(ctx context.Context, model string) error { return errNotYet }
-
-// Loaded lists what is loaded, on all devices.
-func (e *Engine) Loaded() []LoadedModel { return nil }
-
-// Release ends the quarantine of a model on a device.
-func (e *Engine) Release(device llm.Device, model string) {}
 
 // Close ends all requests with CodeStopped, ends the children and waits for them. It may be called twice.
-func (e *Engine) Close() error { return nil }
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	if !e.closed {
+		e.closed = true
+		close(e.closing)
+	}
+	for _, l := range e.lanes {
+		if l.child != nil {
+			l.end(l.child, "the engine was closed", false)
+		}
+	}
+	e.mu.Unlock()
+	e.going.Wait()
+	return nil
+}
+
+func errStopped() error { return llm.Errorf(llm.CodeStopped, "the engine was stopped") }
+
+// changed lets the owner know, soon and once for many changes. mu is held.
+func (e *Engine) changed() {
+	if e.options.Changed == nil || e.closed {
+		return
+	}
+	e.dirty = true
+	if e.telling {
+		return
+	}
+	e.telling = true
+	e.going.Go(e.tell)
+}
+
+func (e *Engine) tell() {
+	for {
+		e.mu.Lock()
+		if !e.dirty || e.closed {
+			e.telling = false
+			e.mu.Unlock()
+			return
+		}
+		e.dirty = false
+		e.mu.Unlock()
+		e.options.Changed()
+	}
+}

@@ -20,6 +20,9 @@ const embedBytes = 2 << 20
 // ErrLost is in the chain of every error of a call that ended because the connection did.
 var ErrLost = errors.New("connection to the engine process lost")
 
+// ErrEnded is in the chain of Client.Reason when the other end closed the streams; without it the Client gave up.
+var ErrEnded = errors.New("the process closed its stream")
+
 // Client works through a child that Serves. It is an llm.Runner.
 //
 // A call whose ctx is done tells the child to stop and returns when the child has stopped, with true Stats; or after
@@ -37,7 +40,8 @@ type Client struct {
 	done    chan struct{} // closed when err is set
 
 	mu    sync.Mutex
-	err   error            // guarded by mu; why the connection ended
+	why   error            // guarded by mu; why the connection ended
+	err   error            // guarded by mu; the same for callers
 	last  uint64           // guarded by mu
 	calls map[uint64]*call // guarded by mu
 }
@@ -73,7 +77,14 @@ func (c *Client) Hello(ctx context.Context) (Hello, error) {
 // Done is closed when the connection has ended. All calls then end with ErrLost in their chain.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err says why the connection ended; nil while it has not.
+// Reason says why the connection ended; nil while it has not.
+func (c *Client) Reason() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.why
+}
+
+// Err is what calls end with when the connection has ended; nil while it has not.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,11 +106,13 @@ func (c *Client) fail(reason error) {
 		return
 	}
 	if reason == io.EOF {
-		reason = errors.New("the process closed it")
+		reason = ErrEnded
+	} else if errors.Is(reason, io.ErrUnexpectedEOF) {
+		reason = fmt.Errorf("%w: %w", ErrEnded, reason)
 	}
 	lost := llm.Errorf(llm.CodeEngine, "the connection to the engine process ended: %w", reason)
 	lost.Cause = fmt.Errorf("%w: %w", ErrLost, reason)
-	c.err = lost
+	c.why, c.err = reason, lost
 	close(c.done)
 	calls := c.calls
 	c.calls = nil

@@ -98,7 +98,7 @@ func (w *writer) run() {
 		_, err := w.out.Write(frame)
 		late.Stop()
 		if err != nil {
-			w.fail(fmt.Errorf("write: %w", err))
+			w.fail(fmt.Errorf("%w: %w", ErrEnded, err))
 			return
 		}
 	}

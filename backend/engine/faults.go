@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"signalbox/backend/llm"
+)
+
+// faultsToQuarantine is how many faults of a model on a device, each with a cause of its own, put the pair into quarantine.
+const faultsToQuarantine = 3
+
+// fault is one crash while a model was at work, with the requests that may have caused it.
+type fault struct {
+	at     time.Time
+	prints []print
+	status string
+}
+
+// autopsy finds who may be to blame for a crash. A load is before anything else: it is what crashes most. One request that
+// crashes again and again counts once, whatever ran beside it, and so does what was prepared only.
+func (l *lane) autopsy(c *child, exit *Exit) {
+	suspects := map[string][]print{}
+	loading := false
+	for w := range c.working {
+		loading = loading || w.phase == phaseLoad
+	}
+	for w := range c.working {
+		switch {
+		case loading && w.phase == phaseLoad:
+			l.engine.faultNum++ // what a load does depends on no request: each is a cause of its own
+			suspects[w.model] = []print{{byte(l.engine.faultNum), byte(l.engine.faultNum >> 8), byte(l.engine.faultNum >> 16), 1}}
+		case !loading && (w.phase == phasePrefill || w.phase == phaseDecode || w.phase == phaseEmbed):
+			suspects[w.model] = append(suspects[w.model], w.print)
+		}
+	}
+	now := time.Now()
+	for model, prints := range suspects {
+		recent := []fault{{at: now, prints: prints, status: exit.Status}}
+		for _, f := range l.faults[model] {
+			if now.Sub(f.at) < l.engine.options.FaultWindow {
+				recent = append(recent, f)
+			}
+		}
+		l.faults[model] = recent
+		if distinct(recent) >= faultsToQuarantine {
+			l.quarantined[model] = fmt.Sprintf("%s crashed %s %d times within %s, the last time with %s",
+				model, l.device.Label(), len(recent), l.engine.options.FaultWindow, exit.Status)
+			l.engine.log.Warn("quarantine", "device", l.device.ID(), "model", model, "reason", l.quarantined[model])
+		}
+	}
+}
+
+// distinct counts faults that share no request with another one counted.
+func distinct(faults []fault) int {
+	seen := map[print]bool{}
+	n := 0
+	for _, f := range faults {
+		known := false
+		for _, p := range f.prints {
+			known = known || seen[p]
+			seen[p] = true
+		}
+		if !known {
+			n++
+		}
+	}
+	return n
+}
+
+// Release ends the quarantine of a model on a device.
+func (e *Engine) Release(device llm.Device, model string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l := e.lane(device)
+	delete(l.quarantined, model)
+	delete(l.faults, model)
+	e.changed()
+}

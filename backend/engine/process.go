@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+
+	"signalbox/backend/llm"
+	"signalbox/internal/pipe"
+)
+
+// process is a running child, or what stands for one.
+type process struct {
+	client *pipe.Client
+	kill   func()        // ends it at once; may be called often
+	exited chan struct{} // closed when it has ended, and status is set
+	status status
+}
+
+// status is how a process ended.
+type status struct {
+	text  string
+	fault bool   // a crash
+	last  string // its last line on stderr
+}
+
+// helloLimit is how long a child may take to say its first word: it needs no model and no library for it.
+const helloLimit = 30 * time.Second
+
+// start starts the child for a device and waits for its first word.
+func (e *Engine) start(device llm.Device) (*process, error) {
+	var p *process
+	var err error
+	if e.options.InProcess != nil {
+		p, err = e.inProcess(device)
+	} else {
+		p, err = e.spawn(device)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), helloLimit)
+	defer cancel()
+	hello, err := p.client.Hello(ctx)
+	if err == nil && hello.Build != pipe.Build() {
+		err = llm.Errorf(llm.CodeUnavailable, "start the engine process for %s: it is another version of Signalbox (%s) than this one (%s)",
+			device.Label(), hello.Build, pipe.Build()).WithHint("restart Signalbox to finish the update")
+	}
+	if err == nil {
+		return p, nil
+	}
+	p.client.Close()
+	p.bury()
+	if _, ok := errors.AsType[*llm.Error](err); ok && !errors.Is(err, pipe.ErrLost) {
+		return nil, err
+	}
+	exit := &Exit{Device: device, Status: p.status.text, Phase: "start", Fault: p.status.fault}
+	failed := llm.Errorf(llm.CodeUnavailable, "start the engine process for %s: it ended before it was ready (%s)", device.Label(), exit.Status)
+	if p.status.last != "" {
+		failed.Message += ": " + p.status.last
+	}
+	failed.Cause = exit
+	return nil, failed
+}
+
+// bury waits for the end of a process whose connection has ended: it goes by itself then, or is killed.
+func (p *process) bury() {
+	select {
+	case <-p.exited:
+		return
+	case <-time.After(time.Second):
+	}
+	p.kill()
+	<-p.exited
+}
+
+// inProcess runs the device's runner in this process.
+func (e *Engine) inProcess(device llm.Device) (*process, error) {
+	runner, err := e.options.InProcess(device)
+	if err != nil {
+		return nil, err
+	}
+	childIn, parentOut := io.Pipe()
+	parentIn, childOut := io.Pipe()
+	p := &process{exited: make(chan struct{})}
+	p.client = pipe.NewClient(parentIn, parentOut, e.pipeConfig())
+	ctx, stop := context.WithCancel(context.Background())
+	p.kill = func() {
+		stop()
+		p.client.Close()
+		runner.Close()
+	}
+	e.going.Go(func() {
+		defer close(p.exited)
+		err := pipe.Serve(ctx, runner, childIn, childOut)
+		childIn.Close()
+		childOut.Close()
+		runner.Close()
+		p.status = status{text: fmt.Sprint("in-process runner ended: ", err)}
+	})
+	return p, nil
+}
+
+func (e *Engine) pipeConfig() pipe.Config { return pipe.Config{Patience: e.options.Patience} }
+
+// spawn starts a real child.
+func (e *Engine) spawn(device llm.Device) (*process, error) {
+	command := e.options.Command(device)
+	streams, err := openStreams()
+	if err != nil {
+		return nil, spawnError(device, err)
+	}
+	cmd := &exec.Cmd{
+		Path: command.Path, Args: append([]string{"signalbox"}, command.Args...),
+		Env: environment(command.Env), Dir: command.Dir,
+		Stdin: streams.inR, Stdout: streams.outW, Stderr: streams.errW,
+		SysProcAttr: attributes(),
+	}
+	p := &process{exited: make(chan struct{})}
+	log := e.log.With("device", device.ID())
+	started := make(chan error, 1)
+	e.going.Go(func() { p.live(cmd, streams, log, started) })
+	if err := <-started; err != nil {
+		streams.close()
+		return nil, spawnError(device, err)
+	}
+	p.client = pipe.NewClient(streams.outR, streams.inW, e.pipeConfig())
+	log.Debug("engine process started", "pid", cmd.Process.Pid)
+	return p, nil
+}
+
+// live starts a process and waits for it, on one thread: the kernel's tie to the parent (PDEATHSIG) is a tie to the thread that
+// forked, so that thread must live as long as the child.
+func (p *process) live(cmd *exec.Cmd, streams *streams, log *slog.Logger, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tied, err := startTied(cmd)
+	if err != nil {
+		started <- err
+		return
+	}
+	streams.closeChildEnds()
+	p.kill = sync.OnceFunc(func() { cmd.Process.Kill() })
+	errors := &stderr{log: log}
+	var draining sync.WaitGroup
+	draining.Go(func() { errors.drain(streams.errR) })
+	started <- nil
+
+	cmd.Wait() // the state says all there is to say
+	tied.release()
+	drained := make(chan struct{})
+	go func() { draining.Wait(); close(drained) }()
+	select {
+	case <-drained:
+	case <-time.After(time.Second): // somebody else has its stderr
+	}
+	streams.errR.Close()
+	draining.Wait()
+	last, death := errors.words()
+	p.status = statusOf(cmd.ProcessState, death)
+	p.status.last = last
+	close(p.exited)
+}
+
+// streams are the six ends of a child's three pipes.
+type streams struct{ inR, inW, outR, outW, errR, errW *os.File }
+
+func openStreams() (*streams, error) {
+	s := &streams{}
+	var err error
+	if s.inR, s.inW, err = os.Pipe(); err == nil {
+		if s.outR, s.outW, err = os.Pipe(); err == nil {
+			s.errR, s.errW, err = os.Pipe()
+		}
+	}
+	if err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *streams) closeChildEnds() {
+	for _, f := range []*os.File{s.inR, s.outW, s.errW} {
+		f.Close()
+	}
+}
+
+func (s *streams) close() {
+	for _, f := range []*os.File{s.inR, s.inW, s.outR, s.outW, s.errR, s.errW} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// spawnError blames no device: the system did not start the process.
+func spawnError(device llm.Device, err error) error {
+	failed := llm.Errorf(llm.CodeUnavailable, "start the engine process for %s: %w", device.Label(), err)
+	if hint := spawnHint(err); hint != "" {
+		return failed.WithHint("%s", hint)
+	}
+	return failed
+}
