@@ -28,7 +28,7 @@ HEAVY := signalbox/internal/(generate|openvino|xgrammar)(/|$$)|signalbox/build/t
 
 .PHONY: help run dev build windows test check e2e bench golden setup clean distclean \
 	tools model-tools system system-test frontend-modules runtime runtime-windows models \
-	frontend desktop headless test-frontend test-go test-race test-heavy test-e2e vet
+	frontend desktop headless test-frontend test-go test-race test-heavy test-e2e test-desktop test-browser test-wine vet resources
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -117,6 +117,13 @@ frontend/dist/index.html: frontend/node_modules/.package-lock.json $(FRONTEND)
 	@$(STEP) "build the window's page" "read Vite's message above" npm --prefix frontend run build --silent -- --logLevel warn
 	@touch $@
 
+# Icon, version and manifest of the Windows programs; go build takes the .syso file by its name. Run after a change of the icon.
+resources:
+	@$(STEP) "icon and manifest for Windows" "read the message above" \
+		go run github.com/tc-hib/go-winres@v0.3.3 simply --arch amd64 --out rsrc --icon build/appicon.png --manifest gui \
+		--product-name Signalbox --file-description "Signalbox" --product-version 0.1.0.0 --file-version 0.1.0.0 \
+		--original-filename signalbox.exe
+
 desktop: frontend
 	@$(STEP) "build the program (the first time takes minutes)" \
 		"read the compiler's message above; if it is about gtk or webkit, run build/setup-system.sh" \
@@ -130,7 +137,7 @@ headless: frontend
 
 vet:
 	@$(STEP) "go vet" "correct what it names" go vet ./...
-	@$(STEP) "go vet, with the window" "correct what it names" go vet -tags $(DESKTOP_TAGS) ./...
+	@$(STEP) "go vet, with the window" "correct what it names" go vet -tags $(DESKTOP_TAGS),desktop_e2e ./...
 	@$(STEP) "go vet, for Windows" "correct what it names" env CGO_ENABLED=0 GOOS=windows go vet -tags $(WINDOWS_TAGS) ./...
 
 test-frontend: frontend-modules
@@ -147,5 +154,18 @@ test-heavy:
 	@$(STEP) "go test, with real models" "look at the failed test above; go test -run NAME ./PACKAGE runs it alone" \
 		go run ./build/tools/gotest -counts $(COUNTS) -timeout 15m $$(go list ./... | grep -E '$(HEAVY)' | grep -vE 'signalbox/(e2e|build/test)(/|$$)')
 
-test-e2e:
-	@echo "==> tests of the built programs"
+# The built programs, as people use them. Each group runs alone too, once `make setup build` was run.
+test-e2e: test-desktop test-browser test-wine
+
+test-desktop: # window and tray under Xvfb, real WebKitGTK
+	@$(STEP) "test the desktop program" "look at the failed test above; make test-desktop runs these alone" \
+		env SIGNALBOX_BIN="$$PWD/$(BIN)/signalbox" go run ./build/tools/gotest -counts $(COUNTS) -tags desktop_e2e -count=1 -timeout 10m ./app
+
+test-browser: # the page in Chromium
+	@$(STEP) "test the page in a browser" "look at the failed test above; make test-browser runs these alone" \
+		npm --prefix frontend run e2e --silent
+
+# -exec takes a command line, so a path with spaces is quoted inside.
+test-wine: # the Windows program under Wine
+	@$(STEP) "test the Windows runtime under Wine" "look at the failed test above; make test-wine runs these alone" \
+		env CGO_ENABLED=0 GOOS=windows go test -exec "'$$PWD/build/wine/run.sh'" -run 'ThisMachine|EveryLocked|WidelyWritable' ./internal/runtime
