@@ -1,0 +1,278 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox/backend/llm"
+	"signalbox/internal/generate/ir"
+	"signalbox/internal/openvino"
+)
+
+// chat is a language model that is ready.
+type chat struct {
+	name      string
+	lib       *openvino.Library
+	tokenizer *tokenizer
+	release   func() // of the tokenizer
+	model     *openvino.CompiledModel
+	inputs    map[string]bool
+	ends      map[int32]bool // tokens that end an answer
+	vocab     int            // size of the logits
+	loaded    llm.Loaded
+	limits    limits
+	trimmable bool // a tail of the cache can be masked out
+	slots     slots
+	pace      pace
+
+	// NPU only: the one slot, and the right to use it for a whole answer.
+	single *slot
+	alone  *turn
+}
+
+type limits struct {
+	context int // most tokens of prompt and answer
+	prompt  int // most tokens of the prompt
+	chunk   int // most prompt tokens in one inference
+}
+
+// Load implements llm.Runner.
+func (r *Runner) Load(ctx context.Context, req llm.LoadRequest, progress func(llm.Phase)) (llm.Loaded, error) {
+	if progress == nil {
+		progress = func(llm.Phase) {}
+	}
+	if req.Embedding {
+		return r.loadEmbedder(ctx, req, progress)
+	}
+	if err := checkFolder(req.Model, "openvino_model.xml", "openvino_model.bin"); err != nil {
+		return llm.Loaded{}, err
+	}
+	started := time.Now()
+	c, fresh, done, err := r.chats.get(ctx, req.Model.Name, func() (*chat, error) {
+		return r.openChat(ctx, req, progress)
+	})
+	if err != nil {
+		return llm.Loaded{}, loadError(err, req.Model.Name, r.options.Device)
+	}
+	defer done()
+	loaded := c.loaded
+	if fresh {
+		loaded.LoadTime = time.Since(started)
+	}
+	return loaded, nil
+}
+
+func loadError(err error, model, device string) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return engineError(err, "load %s on %s", model, device)
+}
+
+// openChat loads a language model in phases; ctx is looked at between them.
+func (r *Runner) openChat(ctx context.Context, req llm.LoadRequest, progress func(llm.Phase)) (*chat, error) {
+	core, err := r.native()
+	if err != nil {
+		return nil, err
+	}
+	progress(llm.Phase{Name: "reading"})
+	before := residentBytes()
+	c := &chat{name: req.Model.Name, lib: core.Library(), ends: map[int32]bool{}, inputs: map[string]bool{}}
+	if c.tokenizer, c.release, err = r.tokenizer(ctx, req.Model); err != nil {
+		return nil, err
+	}
+	if err := c.open(ctx, r, core, req, progress); err != nil {
+		c.close()
+		return nil, err
+	}
+	c.loaded.Bytes = residentBytes() - before
+	if info, err := os.Stat(filepath.Join(req.Model.Dir, "openvino_model.bin")); err == nil && c.loaded.Bytes <= 0 {
+		c.loaded.Bytes = info.Size()
+	}
+	return c, nil
+}
+
+func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm.LoadRequest, progress func(llm.Phase)) error {
+	known, err := readFacts(req.Model.Dir)
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Concat(known.Ends, c.tokenizer.ends()) {
+		c.ends[id] = true
+	}
+	plan, err := r.plan(req, known, c.tokenizer.cutAt)
+	if err != nil {
+		return err
+	}
+	c.limits = plan.limits
+	model, entry, err := r.readChat(core, req.Model)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	c.trimmable = entry.trimmable && !known.Sliding
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	progress(llm.Phase{Name: "compiling for " + r.class()})
+	if c.model, err = core.Compile(model, r.options.Device, plan.properties); err != nil {
+		return err
+	}
+	if err := c.ports(); err != nil {
+		return err
+	}
+	cached, _ := c.model.Property("LOADED_FROM_CACHE")
+	c.loaded = llm.Loaded{ContextLimit: c.limits.context, PromptLimit: c.limits.prompt, Cached: cached == "YES"}
+	c.slots.limit, c.slots.bytes = r.options.SlotMemory, entry.memory(c.model)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	progress(llm.Phase{Name: "warming up"})
+	return c.warmUp(ctx, r)
+}
+
+func (c *chat) ports() error {
+	ports, err := c.model.Inputs()
+	if err != nil {
+		return err
+	}
+	for _, p := range ports {
+		c.inputs[p.Name] = true
+	}
+	if !c.inputs["input_ids"] || !c.inputs["attention_mask"] {
+		return llm.Errorf(llm.CodeUnsupported, "%s is not a language model this engine can run: it lacks input_ids or attention_mask", c.name)
+	}
+	known := []string{"input_ids", "attention_mask", "position_ids", "beam_idx", ir.Positions}
+	for name := range c.inputs {
+		if !slices.Contains(known, name) {
+			return llm.Errorf(llm.CodeUnsupported, "%s needs an input %q that this engine does not know", c.name, name)
+		}
+	}
+	return nil
+}
+
+// warmUp runs one short prompt and two steps: the first inference is slow, and the pace of a step becomes known.
+func (c *chat) warmUp(ctx context.Context, r *Runner) error {
+	s, err := c.newSlot()
+	if err != nil {
+		return err
+	}
+	keep := r.class() == llm.NPU
+	defer func() {
+		if !keep || err != nil {
+			s.close()
+		}
+	}()
+	ids, err := c.tokenizer.encodeRaw("Hello, how are you today?")
+	if err != nil {
+		return err
+	}
+	if err = r.turn.take(ctx); err != nil {
+		return err
+	}
+	defer r.turn.give()
+	for range 3 {
+		var logits []float32
+		started := time.Now()
+		past := s.cached()
+		if logits, err = s.feed(c, ids); err != nil {
+			return fmt.Errorf("first inference: %w", err)
+		}
+		c.pace.saw(len(ids), past, time.Since(started))
+		c.vocab = len(logits)
+		ids = ids[:1]
+	}
+	if keep {
+		s.forget()
+		c.single, c.alone = s, newTurn()
+	}
+	return nil
+}
+
+func (c *chat) close() {
+	c.slots.close()
+	if c.single != nil {
+		c.single.close()
+	}
+	if c.model != nil {
+		c.model.Close()
+	}
+	if c.release != nil {
+		c.release()
+	}
+}
+
+// entry is what the model's XML says about its KV cache.
+type entry struct {
+	values    int64 // numbers in one cache entry
+	trimmable bool  // every state is a list of entries
+}
+
+// memory estimates a cache's bytes. OpenVINO takes memory ahead, so half as much again is counted.
+func (e entry) memory(model *openvino.CompiledModel) func(int) int64 {
+	precision, _ := model.Property("KV_CACHE_PRECISION")
+	size := map[string]int64{"u8": 1, "i8": 1, "f16": 2, "bf16": 2}[precision]
+	if size == 0 {
+		size = 4
+	}
+	perEntry := e.values * size * 3 / 2
+	return func(entries int) int64 { return int64(entries) * perEntry }
+}
+
+// readChat reads the model: for CPU and GPU with the head sliced, for the NPU, whose plugin does that itself, as it is.
+func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef) (*openvino.Model, entry, error) {
+	path := filepath.Join(ref.Dir, "openvino_model.xml")
+	g, err := ir.Read(path)
+	if err != nil {
+		return nil, entry{}, err
+	}
+	e := cacheEntry(g)
+	if r.class() == llm.NPU {
+		m, err := core.ReadModel(path, "")
+		return m, e, err
+	}
+	if err := ir.SliceHead(g); err != nil {
+		r.options.Log.Warn("the head is not sliced: prompts take about twice the time", "model", ref.Name, "reason", err)
+	}
+	m, err := readChanged(core, g, filepath.Join(ref.Dir, "openvino_model.bin"))
+	return m, e, err
+}
+
+// readChanged reads changed XML with the weights where they are. By way of a private file, for then OpenVINO maps the weights
+// into memory as usual.
+func readChanged(core *openvino.Core, g *ir.Graph, weights string) (*openvino.Model, error) {
+	f, err := os.CreateTemp("", "signalbox-*.xml")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(g.Bytes())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return core.ReadModel(f.Name(), weights)
+}
+
+func cacheEntry(g *ir.Graph) entry {
+	e := entry{trimmable: true}
+	for _, l := range g.Layers("ReadValue") {
+		size, open := int64(1), 0
+		for dim := range strings.SplitSeq(l.Data["variable_shape"], ",") {
+			var n int64
+			if _, err := fmt.Sscan(strings.TrimSpace(dim), &n); err != nil {
+				open++ // "?"
+			} else if n > 0 && n < 1<<20 {
+				size *= n
+			}
+		}
+		e.values += size
+		e.trimmable = e.trimmable && open == 2
+	}
+	return e
+}

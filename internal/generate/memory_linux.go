@@ -1,0 +1,24 @@
+package generate
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// residentBytes is the memory this process has in use, 0 when the system does not tell.
+func residentBytes() int64 {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := bytes.Fields(text)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(string(fields[1]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
