@@ -54,8 +54,9 @@ type Engine interface {
 // Policy is what the settings say about routing. It is asked for at each decision, so a change needs no restart.
 type Policy struct {
 	Router    router.Policy
-	Retention string // "metadata/30d"
-	Provider  string // "openvino/2026.4.1"
+	Retention string        // "metadata/30d"
+	Provider  string        // "openvino/2026.4.1"
+	KeepAlive time.Duration // of a model, where the request does not say; negative: for ever
 }
 
 // Limits on waiting. Variables so that tests need not wait.
@@ -218,7 +219,7 @@ func (t *trip) run(ctx context.Context, model models.Model, decision router.Deci
 			Model: model.Ref(), Tokens: prompt.Tokens, Sampling: req.Sampling, Stop: req.Stop, MaxTokens: req.MaxTokens,
 			Logprobs: req.Logprobs, TopLogprobs: req.TopLogprobs, Owner: req.Owner,
 		},
-		KeepAlive: req.KeepAlive,
+		KeepAlive: t.keepAlive(),
 		Times:     &t.times,
 		OnState: func(p engine.Progress) {
 			t.watch(p)
@@ -249,7 +250,7 @@ func (t *trip) embed(ctx context.Context, req llm.EmbedRequest) (llm.Embedded, e
 		return llm.Embedded{}, err
 	}
 	req.Model = model.Ref()
-	embedded, times, err := t.d.engine.Embed(ctx, decision.Device, t.loadRequest(model), req, t.call.Request.KeepAlive, t.watch)
+	embedded, times, err := t.d.engine.Embed(ctx, decision.Device, t.loadRequest(model), req, t.keepAlive(), t.watch)
 	t.times = times
 	return embedded, err
 }
@@ -264,7 +265,7 @@ func (t *trip) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, times, err := t.d.engine.Load(ctx, decision.Device, t.loadRequest(model), t.call.Request.KeepAlive, t.watch)
+	_, times, err := t.d.engine.Load(ctx, decision.Device, t.loadRequest(model), t.keepAlive(), t.watch)
 	t.times, t.turn = times, err == nil
 	return err
 }
@@ -297,6 +298,14 @@ func (t *trip) loadRequest(model models.Model) llm.LoadRequest {
 		Model: model.Ref(), Embedding: model.Kind == models.KindEmbedding,
 		PromptLimit: policy.NPUPromptLimit, Reserve: policy.NPUReserve,
 	}
+}
+
+func (t *trip) keepAlive() *time.Duration {
+	if asked := t.call.Request.KeepAlive; asked != nil {
+		return asked
+	}
+	usual := t.d.policy().KeepAlive
+	return &usual
 }
 
 // watch follows the job for the live view.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"signalbox/internal/dirs"
 	"signalbox/internal/instance"
@@ -18,8 +19,8 @@ var errNoServer = errors.New("no Signalbox is running: start the app, or `signal
 
 // client talks to the running Signalbox over its own listener, which answers also while the public port is closed.
 type client struct {
-	url   string // http://127.0.0.1:PORT
-	token string
+	url  string // of the window's listener
+	http *http.Client
 }
 
 // connect finds the process that owns this user's data folder.
@@ -28,14 +29,17 @@ func connect() (client, error) {
 	if err != nil {
 		return client{}, err
 	}
-	owner, err := instance.Find(d.State)
-	if errors.Is(err, instance.ErrNone) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	owner, err := instance.Wait(ctx, d.State)
+	if errors.Is(err, instance.ErrNotRunning) {
 		return client{}, errNoServer
 	}
 	if err != nil {
 		return client{}, err
 	}
-	return client{url: owner.UIURL, token: owner.Token}, nil
+	h, err := owner.Client()
+	return client{url: owner.UIURL, http: h}, err
 }
 
 // do sends a JSON request and returns the answer's body, which the caller closes. An error answer becomes an error with
@@ -53,11 +57,9 @@ func (c client) do(ctx context.Context, method, path string, body any) (io.ReadC
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+c.token)
 	req.Header.Set("User-Agent", "signalbox-cli")
 	req.Header.Set("Content-Type", "application/json")
-	transport := &http.Transport{Proxy: nil} // never through a proxy: this is our own process
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("ask the running Signalbox: %w", err)
 	}

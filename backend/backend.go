@@ -1,0 +1,217 @@
+// Package backend puts library, engine, router, journal and server together into the program that answers, with or without a
+// window. New opens the files, Run serves until its context is done.
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox/backend/dispatch"
+	"signalbox/backend/journal"
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
+	"signalbox/backend/router"
+	"signalbox/backend/server"
+	"signalbox/internal/config"
+	"signalbox/internal/dirs"
+	"signalbox/internal/version"
+)
+
+// Options are what a Backend is made of.
+type Options struct {
+	Dirs     dirs.Dirs
+	Frontend fs.FS  // the window's page, index.html at its root; nil: none was built
+	Fake     bool   // the fake engine: canned answers, device "mock"
+	Token    string // what the command line shows at the window's listener
+	Log      *slog.Logger
+	Desktop  server.Desktop              // nil: no window here
+	Info     func() server.DesktopStatus // what the desktop offers; nil: nothing
+	Getenv   func(string) string         // os.Getenv
+}
+
+// Backend is the program that answers.
+type Backend struct {
+	options Options
+	log     *slog.Logger
+	library *models.Library
+	journal *journal.Journal
+	engine  *engines
+	server  *server.Server
+	access  *server.Access
+	public  publicServer
+	changed watchers
+
+	mu       sync.Mutex
+	settings config.Settings // guarded by mu
+	notices  []server.Notice // what was found at the start; guarded by mu
+	ui       net.Listener
+	work     sync.WaitGroup // all that Run waits for
+}
+
+// New opens the journal and the window's listener. Nothing answers before Run.
+func New(o Options) (*Backend, error) {
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if err := o.Dirs.Make(); err != nil {
+		return nil, err
+	}
+	b := &Backend{options: o, log: o.Log}
+	settings, warning := config.Load(o.Dirs.Settings())
+	b.settings = settings
+	b.notice("warn", warning)
+
+	j, err := journal.Open(o.Dirs.Journal())
+	if err != nil {
+		return nil, err
+	}
+	b.journal = j
+	b.library = models.Open(b.modelDirs()...)
+	if b.engine, err = newEngines(b); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	dispatcher := dispatch.New(b.library, b.engine, j, b.policy)
+
+	b.ui, err = net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the window's own listener: %w", err), j.Close())
+	}
+	b.access = server.NewAccess(b.ui.Addr().(*net.TCPAddr).Port, o.Token)
+	b.server = server.New(server.Deps{
+		Dispatch: dispatcher, Models: b.library, Journal: j, Loaded: b.loaded,
+		Status: b.Status, Watch: b.changed.watch, Run: b.runServer,
+		Settings: b.Settings, SaveSettings: b.SaveSettings,
+		Desktop: o.Desktop, Frontend: o.Frontend,
+		Origins: b.origins, Version: version.Ollama, Log: o.Log,
+	})
+	b.public.backend = b
+	return b, nil
+}
+
+// Run serves the window's listener until ctx is done, then ends everything it started and returns.
+func (b *Backend) Run(ctx context.Context) error {
+	base, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	ui := server.HTTPServer(b.server.UI(b.access), base, b.log)
+	served := make(chan error, 1)
+	b.work.Go(func() { served <- ui.Serve(b.ui) })
+	b.work.Go(func() { b.watchChanges(base) })
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-served: // the listener broke: without it nothing can be steered
+		err = fmt.Errorf("the window's own listener ended: %w", err)
+	}
+	goodbye, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = b.StopServer(goodbye)
+	stop(llm.Errorf(llm.CodeStopped, "Signalbox is quitting"))
+	err = errors.Join(err, shutdown(goodbye, ui))
+	err = errors.Join(err, b.engine.Close())
+	b.work.Wait()
+	return errors.Join(err, b.journal.Close())
+}
+
+// shutdown lets requests say goodbye and then closes what is left.
+func shutdown(ctx context.Context, srv *http.Server) error {
+	if err := srv.Shutdown(ctx); err != nil {
+		return srv.Close()
+	}
+	return nil
+}
+
+// Close closes what New opened, of a Backend that will not Run.
+func (b *Backend) Close() error {
+	_ = b.StopServer(context.Background())
+	return errors.Join(b.ui.Close(), b.engine.Close(), b.journal.Close())
+}
+
+// Watch returns a channel that holds a token after Status has changed, and a function that ends the watching.
+func (b *Backend) Watch() (<-chan struct{}, func()) { return b.changed.watch() }
+
+// Wake tells the watchers that something changed that only the caller knows of.
+func (b *Backend) Wake() { b.changed.wake() }
+
+// UIURL is where programs that know the token reach the window's listener.
+func (b *Backend) UIURL() string { return "http://" + b.ui.Addr().String() }
+
+// OpenURL is the page's address with a one-time code.
+func (b *Backend) OpenURL() string { return b.access.URL() }
+
+// Settings are the ones in force.
+func (b *Backend) Settings() config.Settings {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.settings
+}
+
+// SaveSettings checks, stores and applies. The port is used at the server's next start.
+func (b *Backend) SaveSettings(s config.Settings) error {
+	if err := s.Save(b.options.Dirs.Settings()); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.settings = s
+	b.mu.Unlock()
+	b.engine.refresh()
+	b.changed.wake()
+	return nil
+}
+
+// policy is what the rules see of the settings, at each decision.
+func (b *Backend) policy() dispatch.Policy {
+	s := b.Settings()
+	return dispatch.Policy{
+		Router:    router.Policy{Preference: s.Preference, NPUPromptLimit: s.NPUPrompt, NPUReserve: s.NPUReserve},
+		Retention: fmt.Sprintf("metadata/%dd", s.RetainDays),
+		Provider:  b.engine.provider(),
+		KeepAlive: time.Duration(s.KeepAlive),
+	}
+}
+
+// modelDirs are the user's own models and those that came with the program.
+func (b *Backend) modelDirs() []string {
+	own := b.options.Dirs.Models()
+	if s := b.Settings().ModelsDir; s != "" {
+		own = s
+	}
+	list := []string{own}
+	if beside := dirs.Beside("models"); beside != "" {
+		list = append(list, beside)
+	}
+	return list
+}
+
+// origins are the browser origins that the user allows beside the usual ones.
+func (b *Backend) origins() []string {
+	return append(splitList(b.options.Getenv("OLLAMA_ORIGINS")), b.Settings().Origins...)
+}
+
+// splitList takes a comma list, as OLLAMA_ORIGINS is one.
+func splitList(s string) (list []string) {
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
+}
+
+func (b *Backend) notice(level, text string) {
+	if text == "" {
+		return
+	}
+	b.log.Warn(text)
+	b.mu.Lock()
+	b.notices = append(b.notices, server.Notice{Level: level, Text: text})
+	b.mu.Unlock()
+}

@@ -1,0 +1,7 @@
+//go:build !windows
+
+package backend
+
+import "syscall"
+
+const errAddressInUse = syscall.EADDRINUSE

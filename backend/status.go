@@ -1,0 +1,129 @@
+package backend
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox/backend/engine"
+	"signalbox/backend/ollama"
+	"signalbox/backend/server"
+	"signalbox/internal/version"
+)
+
+// Status is what the tray and the window draw. Active requests are the server's to add.
+func (b *Backend) Status() server.Status {
+	s := server.Status{
+		Version: version.Version, Server: b.public.status(), Runtime: b.engine.runtimeStatus(), Engine: "openvino",
+		Devices: []server.DeviceStatus{}, Desktop: server.DesktopStatus{Tray: "none"},
+	}
+	if b.options.Fake {
+		s.Engine = "fake"
+	}
+	for _, state := range b.engine.current().States() {
+		s.Devices = append(s.Devices, deviceStatus(state))
+	}
+	if list, err := b.library.List(); err == nil {
+		s.Models = len(list)
+	}
+	if b.options.Info != nil {
+		s.Desktop = b.options.Info()
+	}
+	b.mu.Lock()
+	s.Notices = slices.Clone(b.notices)
+	b.mu.Unlock()
+	if problem := b.journal.Problem(); problem != "" {
+		s.Notices = append(s.Notices, server.Notice{Level: "warn", Text: problem})
+	}
+	return s
+}
+
+func deviceStatus(s engine.State) server.DeviceStatus {
+	d := server.DeviceStatus{
+		ID: s.Device.ID(), Label: s.Device.Label(), Class: s.Device.Class, Name: s.Device.Name, Emulated: s.Device.Emulated,
+		Running: s.Running, Queued: s.Queued, Models: []string{},
+	}
+	for _, loaded := range s.Loaded {
+		d.Models = append(d.Models, loaded.Model.Name)
+		if d.Model == "" || loaded.InUse > 0 {
+			d.Model = loaded.Model.Name
+		}
+	}
+	switch {
+	case s.Restarting:
+		d.State = "restarting"
+	case s.Loading != "":
+		d.State, d.Model, d.Phase = "loading", s.Loading, s.Phase.Name
+	case s.Running > 0:
+		d.State = "busy"
+	case s.Up:
+		d.State = "idle"
+	default:
+		d.State = "off"
+	}
+	if speed := s.Speeds[d.Model]; speed.Decode > 0 {
+		d.TokensPerSecond = &speed.Decode
+	}
+	var kept []string
+	for model, reason := range s.Quarantined {
+		kept = append(kept, model+" is kept off this device: "+reason)
+	}
+	slices.Sort(kept)
+	d.Note = strings.Join(kept, " ")
+	return d
+}
+
+// runtimeStatus says whether the native libraries are there.
+func (e *engines) runtimeStatus() server.RuntimeStatus {
+	if e.backend.options.Fake {
+		return server.RuntimeStatus{OK: true}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.found != nil:
+		return server.RuntimeStatus{OK: true, Version: e.found.Version}
+	case e.problem != nil:
+		return server.RuntimeStatus{Error: e.problem.Error()}
+	}
+	return server.RuntimeStatus{}
+}
+
+// loaded is what /api/ps tells.
+func (b *Backend) loaded(context.Context) ([]ollama.Loaded, error) {
+	var list []ollama.Loaded
+	for _, l := range b.engine.current().Loaded() {
+		entry := ollama.Loaded{Device: l.Device, Bytes: l.Loaded.Bytes, ContextLimit: l.Loaded.ContextLimit, ExpiresAt: l.ExpiresAt}
+		model, err := b.library.Find(l.Model.Name)
+		if err != nil {
+			continue // deleted while it is loaded
+		}
+		entry.Model = model
+		list = append(list, entry)
+	}
+	return list, nil
+}
+
+// watchChanges wakes the watchers when the journal's problem or a request changes how things stand.
+func (b *Backend) watchChanges(ctx context.Context) {
+	// The window should show the devices before the first request: look for them once, beside everything else.
+	if _, err := b.engine.Devices(ctx); err != nil && ctx.Err() == nil {
+		b.log.Warn("look for devices", "error", err)
+	}
+	b.changed.wake()
+	const every = 10 * time.Second
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for last := b.journal.Problem(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if now := b.journal.Problem(); now != last {
+				last = now
+				b.changed.wake()
+			}
+		}
+	}
+}

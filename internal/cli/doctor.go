@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/backend"
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
+	"signalbox/backend/server"
+	"signalbox/internal/config"
+	"signalbox/internal/dirs"
+	"signalbox/internal/doctor"
+	"signalbox/internal/instance"
+	natives "signalbox/internal/runtime"
+)
+
+func (p Program) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Check runtime, devices, drivers, permissions, models and port", Args: cobra.NoArgs,
+		Long: "Look at everything that Signalbox needs and say in one sentence how it stands, with the command that helps.\n" +
+			"The exit code is 1 when something needs doing.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			findings := p.examine(cmd.Context())
+			for _, f := range findings {
+				mark := "ok  "
+				if !f.OK {
+					mark = "FAIL"
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s  %-8s %s\n", mark, f.What, printable(f.Says))
+				if f.Do != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "               -> %s\n", printable(f.Do))
+				}
+			}
+			for _, f := range findings {
+				if !f.OK {
+					return exitError{1}
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// examine looks at one thing after the other; what cannot be looked at is a finding too.
+func (p Program) examine(ctx context.Context) []doctor.Finding {
+	d, err := dirs.Find()
+	if err != nil {
+		return []doctor.Finding{{What: "folders", Says: err.Error()}}
+	}
+	settings, warning := config.Load(d.Settings())
+	findings := []doctor.Finding{{What: "settings", OK: warning == "", Says: orElse(warning, d.Settings()+" is in order.")}}
+
+	found, err := natives.Find(settings.RuntimeDir, dirs.Beside(), d.Data)
+	findings = append(findings, sentence("runtime", err, "OpenVINO %s in %s.", found.Version, found.Dir))
+	m := machine()
+	findings = append(findings, doctor.NPU(m)...)
+	findings = append(findings, doctor.GPU(m)...)
+	if err == nil {
+		findings = append(findings, p.devices(ctx)...)
+	}
+	own := orElse(settings.ModelsDir, d.Models())
+	findings = append(findings, library(own, dirs.Beside("models"))...)
+	return append(findings, port(d, settings))
+}
+
+// devices asks the running Signalbox, or starts an engine to look.
+func (p Program) devices(ctx context.Context) []doctor.Finding {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	c, stop, err := p.connectOrStart(ctx, io.Discard)
+	if err != nil {
+		return []doctor.Finding{{What: "devices", Says: err.Error()}}
+	}
+	defer stop()
+	var status server.Status
+	for len(status.Devices) == 0 {
+		if err := c.get(ctx, "GET", "/ui/status", nil, &status); err != nil {
+			return []doctor.Finding{{What: "devices", Says: err.Error(), Do: "look into the log: " + logFolder()}}
+		}
+		if status.Runtime.Error != "" {
+			return []doctor.Finding{{What: "devices", Says: status.Runtime.Error}}
+		}
+		select {
+		case <-ctx.Done():
+			return []doctor.Finding{{What: "devices", Says: "The engine found no device within a minute.", Do: "look into the log: " + logFolder()}}
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	var findings []doctor.Finding
+	for _, device := range status.Devices {
+		findings = append(findings, doctor.Finding{
+			What: device.Class, OK: device.Note == "", Says: fmt.Sprintf("The engine uses %s: %s. %s", device.Label, device.Name, device.Note),
+		})
+	}
+	return findings
+}
+
+func library(folders ...string) []doctor.Finding {
+	list, err := models.Open(folders...).List()
+	if err != nil {
+		return []doctor.Finding{sentence("models", err, "")}
+	}
+	if len(list) == 0 {
+		return []doctor.Finding{{What: "models", Says: "There is no model in " + folders[0] + ".", Do: "put an OpenVINO model's folder there; `make setup` in the source folder builds the starter model"}}
+	}
+	var findings []doctor.Finding
+	usable := 0
+	for _, m := range list {
+		if m.Damaged != "" {
+			findings = append(findings, doctor.Finding{What: "models", Says: fmt.Sprintf("%s is damaged: %s", m.Name, m.Damaged), Do: "remove " + m.Dir})
+			continue
+		}
+		usable++
+	}
+	return append(findings, doctor.Finding{What: "models", OK: usable > 0, Says: fmt.Sprintf("%d can be used.", usable)})
+}
+
+func port(d dirs.Dirs, settings config.Settings) doctor.Finding {
+	if owner, err := instance.Find(d.State); err == nil && owner.APIURL != "" {
+		return doctor.Finding{What: "port", OK: true, Says: fmt.Sprintf("Signalbox runs (%s) and answers on %s.", owner, owner.APIURL)}
+	}
+	address := settings.Listen(os.Getenv)
+	err := backend.PortFree(address.Port)
+	return sentence("port", err, "Port %d is free.", address.Port)
+}
+
+func sentence(what string, err error, format string, args ...any) doctor.Finding {
+	if err == nil {
+		return doctor.Finding{What: what, OK: true, Says: fmt.Sprintf(format, args...)}
+	}
+	f := doctor.Finding{What: what, Says: err.Error()}
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		f.Says, f.Do = e.Message+".", e.Hint
+	}
+	return f
+}
+
+func machine() doctor.Machine {
+	if runtime.GOOS != "linux" {
+		return doctor.Machine{}
+	}
+	m := doctor.Machine{Root: os.DirFS("/"), User: "$USER", Open: func(path string) error {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}}
+	if me, err := user.Current(); err == nil {
+		m.User = me.Username
+	}
+	return m
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func logFolder() string {
+	d, err := dirs.Find()
+	if err != nil {
+		return err.Error()
+	}
+	return d.Logs()
+}

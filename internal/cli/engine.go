@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/backend/llm"
+	"signalbox/backend/llm/llmtest"
+	"signalbox/internal/generate"
+	"signalbox/internal/pipe"
+)
+
+// engineCommand is the child process that owns one device. People do not call it: the server starts it, talks to it over
+// its standard input and output, and ends it by closing them.
+func engineCommand() *cobra.Command {
+	var o generate.Options
+	var fake bool
+	cmd := &cobra.Command{
+		Use: "engine", Hidden: true, Args: cobra.NoArgs,
+		Run: func(*cobra.Command, []string) {
+			pipe.Main(pipe.Config{}, func(frames io.Writer) (llm.Runner, error) {
+				if fake {
+					return llmtest.NewFake(llmtest.Options{Noise: frames}), nil
+				}
+				return generate.New(o), nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.Runtime, "runtime", "", "folder of the native libraries")
+	cmd.Flags().StringVar(&o.Device, "device", "CPU", "OpenVINO's name of the device")
+	cmd.Flags().BoolVar(&o.Emulate, "emulate", false, "let the CPU stand in for the NPU")
+	cmd.Flags().StringVar(&o.CacheDir, "cache", "", "folder of compiled models")
+	cmd.Flags().Int64Var(&o.SlotMemory, "slot-memory", 0, "bytes for conversations kept ready")
+	cmd.Flags().BoolVar(&fake, "fake", false, "canned answers, no model")
+	return cmd
+}

@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/app"
+	"signalbox/backend"
+	"signalbox/backend/llm"
+	"signalbox/internal/dirs"
+	"signalbox/internal/instance"
+	"signalbox/internal/logs"
+	"signalbox/internal/version"
+)
+
+func (p Program) serveCommand() *cobra.Command {
+	var engine string
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Start the server, without a window", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if engine != "openvino" && engine != "fake" {
+				return llm.Errorf(llm.CodeInvalid, "there is no engine %q: openvino and fake are known", engine)
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			return p.serve(ctx, cmd.OutOrStdout(), engine == "fake")
+		},
+	}
+	cmd.Flags().StringVar(&engine, "engine", "openvino", "openvino, or fake: canned answers for client developers")
+	return cmd
+}
+
+// serve runs the server until ctx is done. It prints its address once it answers.
+func (p Program) serve(ctx context.Context, out io.Writer, fake bool) error {
+	o, err := p.own(os.Stderr, slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	b, err := o.open(backend.Options{Frontend: p.Assets, Fake: fake})
+	if err != nil {
+		return err
+	}
+	if err := b.StartServer(ctx); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	if err := o.publish(b); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	fmt.Fprintf(out, "Signalbox is listening on %s\n", b.Status().Server.URL)
+	fmt.Fprintf(out, "The window in a browser: %s\n", b.OpenURL())
+	return b.Run(ctx)
+}
+
+// desktop runs the whole app: window, tray and server. Where there is no display it is the server alone.
+func (p Program) desktop(ctx context.Context, hidden bool) error {
+	if there, reason := app.HasDisplay(); !there {
+		fmt.Fprintf(os.Stderr, "No window: %s. The server runs alone.\n", reason)
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+		defer stop()
+		return p.serve(ctx, os.Stdout, false)
+	}
+	o, err := p.own(os.Stderr, slog.LevelInfo)
+	if errors.Is(err, instance.ErrRunning) {
+		return handOver(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	var b *backend.Backend
+	a := app.New(app.Options{
+		Title: "Signalbox " + version.Version, StateDir: o.dirs.State, Hidden: hidden, Log: o.log,
+		Changed: func() { b.Wake() },
+	})
+	d := desktopSide{a.Desktop()}
+	b, err = o.open(backend.Options{Frontend: p.Assets, Desktop: d, Info: d.info})
+	if err != nil {
+		return err
+	}
+	_ = b.StartServer(ctx) // a taken port is a sentence in window and tray, and no reason to end
+	if err := o.publish(b); err != nil {
+		return errors.Join(err, b.Close())
+	}
+	running, quit := context.WithCancel(ctx)
+	defer quit()
+	shown := newShown(b)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(shown.done)
+		ended <- b.Run(running)
+	}()
+	err = a.Run(ctx, shown)
+	quit()
+	return errors.Join(err, <-ended)
+}
+
+// handOver asks the Signalbox that runs already to show its window.
+func handOver(ctx context.Context, running error) error {
+	d, err := dirs.Find()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	owner, err := instance.Wait(ctx, d.State)
+	if err != nil {
+		return fmt.Errorf("%w; its window cannot be shown: %w", running, err)
+	}
+	if _, err := owner.Post(ctx, "/desktop/show", nil); err != nil {
+		return fmt.Errorf("%w; its window cannot be shown: %w", running, err)
+	}
+	fmt.Fprintf(os.Stderr, "Signalbox runs already (%s): its window is shown.\n", owner)
+	return nil
+}
+
+// owner is this process as the one that owns the data folder.
+type owner struct {
+	dirs    dirs.Dirs
+	lock    *instance.Lock
+	token   string
+	started time.Time
+	log     *slog.Logger
+	logFile io.Closer
+}
+
+// own takes the lock, before anything else, and opens the log.
+func (p Program) own(console io.Writer, level slog.Level) (*owner, error) {
+	d, err := dirs.Find()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := instance.Acquire(d.State)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Make(); err != nil {
+		return nil, errors.Join(err, lock.Release())
+	}
+	o := &owner{dirs: d, lock: lock, token: instance.NewToken(), started: time.Now()}
+	o.log, o.logFile = logs.Open(d.Logs(), console, level)
+	return o, nil
+}
+
+func (o *owner) close() {
+	_ = o.lock.Release()
+	_ = o.logFile.Close()
+}
+
+func (o *owner) open(options backend.Options) (*backend.Backend, error) {
+	options.Dirs, options.Token, options.Log = o.dirs, o.token, o.log
+	return backend.New(options)
+}
+
+// publish tells the command line where this process listens.
+func (o *owner) publish(b *backend.Backend) error {
+	return o.lock.Publish(instance.Owner{
+		UIURL: b.UIURL(), Token: o.token, APIURL: b.Status().Server.URL, Version: version.Version, Started: o.started,
+	})
+}
+
+// connectOrStart finds the running Signalbox, or is one itself until stop is called, and says so.
+func (p Program) connectOrStart(ctx context.Context, info io.Writer) (c client, stop func(), err error) {
+	c, err = connect()
+	if !errors.Is(err, errNoServer) {
+		return c, func() {}, err
+	}
+	o, err := p.own(io.Discard, slog.LevelInfo)
+	if err != nil {
+		return client{}, nil, err
+	}
+	b, err := o.open(backend.Options{Frontend: p.Assets})
+	if err != nil {
+		o.close()
+		return client{}, nil, err
+	}
+	if err := o.publish(b); err != nil {
+		o.close()
+		return client{}, nil, errors.Join(err, b.Close())
+	}
+	fmt.Fprintln(info, "No Signalbox is running: this command brings its own engine and ends it afterwards.")
+	running, quit := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(running) }()
+	c, err = connect()
+	return c, func() {
+		quit()
+		if err := <-ended; err != nil {
+			printError(info, err)
+		}
+		o.close()
+	}, err
+}
