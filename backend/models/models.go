@@ -1,6 +1,10 @@
 // Package models is the library on disk: it lists the models in a few folders and finds one by name. A model is a folder
-// with an OpenVINO model, its tokenizer and the files that came with them. Nothing a caller writes becomes a path: names
-// are compared with what a scan found.
+// with an OpenVINO model (openvino_model.xml and .bin), its tokenizer (openvino_tokenizer.xml and .bin) and the files that
+// came with them. Nothing a caller writes becomes a path: names are compared with what a scan found.
+//
+// A folder that has something of a model but cannot be used is listed with the reason in Damaged, so that people see what
+// takes space; one that has nothing of a model is left out. Of several folders with one name the first counts: the user's
+// own come before those that came with the program, and folders in the order of their names.
 package models
 
 import (
@@ -18,57 +22,43 @@ const (
 
 // Model is one model on disk.
 type Model struct {
-	Name            string // canonical: "smollm2:135m", "all-minilm:latest"
-	Dir             string
-	Digest          string // 64 hex digits over names and contents of its files
-	Kind            string
-	Family          string // "llama", "qwen3", "bert"
-	ParameterSize   string // "134.5M"
-	ParameterCount  int64
-	Quantization    string // "INT4_SYM"
-	Size            int64
-	ModifiedAt      time.Time
-	ContextLength   int // 0: unknown
-	EmbeddingLength int // 0: unknown
-	VocabSize       int
-	Template        string // chat template; empty: none
-	Parameters      []Parameter
-	Capabilities    []string // Ollama's words: "completion", "embedding"
-	Architecture    string   // "LlamaForCausalLM"
-	NPU             Fitness
-	License         string
-	Source          string // where it came from
-	Damaged         string // a sentence: why it cannot be used; empty: it can
-	ReadOnly        bool   // it came with the program and cannot be deleted
+	Name            string      `json:"name"` // canonical: "smollm2:135m", "all-minilm"
+	Dir             string      `json:"-"`
+	Digest          string      `json:"digest"` // 64 hex digits over names and contents of its files; empty where Damaged
+	Kind            string      `json:"kind"`
+	Family          string      `json:"family"`         // "llama", "qwen3", "bert"
+	ParameterSize   string      `json:"parameter_size"` // "134.5M"; empty: unknown
+	ParameterCount  int64       `json:"parameter_count"`
+	Quantization    string      `json:"quantization"` // "INT4_SYM"; empty: unknown
+	Size            int64       `json:"size"`         // bytes of all its files
+	ModifiedAt      time.Time   `json:"modified_at"`
+	ContextLength   int         `json:"context_length"`   // tokens; 0: unknown
+	EmbeddingLength int         `json:"embedding_length"` // 0: unknown
+	VocabSize       int         `json:"vocab_size"`       // 0: unknown
+	Template        string      `json:"template"`         // chat template, in Jinja; empty: none
+	Parameters      []Parameter `json:"parameters"`       // the maker's defaults, by Ollama's names
+	Capabilities    []string    `json:"capabilities"`     // Ollama's words: "completion", "embedding"
+	Architecture    string      `json:"architecture"`     // "LlamaForCausalLM"
+	NPU             Fitness     `json:"npu"`
+	License         string      `json:"license"` // its text, or its short name where there is no text
+	Source          string      `json:"source"`  // where it came from, such as "OpenVINO/Qwen3-8B-int4-cw-ov"
+	Damaged         string      `json:"damaged"` // a sentence: why it cannot be used; empty: it can
+	ReadOnly        bool        `json:"-"`       // it came with the program
 }
 
-// Parameter is one default of generation_config.json, in the file's order.
+// Parameter is one default from generation_config.json, in the file's order.
 type Parameter struct {
-	Name  string
-	Value json.RawMessage
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
 }
 
 // Fitness tells whether NPUs can run a model.
 type Fitness struct {
-	OK     bool
-	Reason string // a clause: why not, or why it fits
+	OK     bool   `json:"ok"`
+	Reason string `json:"reason"` // a clause: why not, or why it fits
 }
 
 // Ref is what an engine process needs of it.
 func (m Model) Ref() llm.ModelRef {
 	return llm.ModelRef{Name: m.Name, Dir: m.Dir, Digest: "sha256:" + m.Digest}
-}
-
-// Library is a set of folders that hold models.
-type Library struct{ dirs []string }
-
-// Open makes a library over the folders; the first is the user's own, the rest are read-only. It reads nothing yet.
-func Open(dirs ...string) *Library { return &Library{dirs: dirs} }
-
-// List returns the models, newest first.
-func (l *Library) List() ([]Model, error) { return nil, nil }
-
-// Find returns the model of that name: an *llm.Error with CodeModelNotFound or CodeInvalid otherwise.
-func (l *Library) Find(name string) (Model, error) {
-	return Model{}, llm.Errorf(llm.CodeModelNotFound, "model '%s' not found", name)
 }

@@ -1,0 +1,170 @@
+package models
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// cacheFormat is part of each signature: raise it when examine finds out more than before.
+const cacheFormat = "1"
+
+// cache keeps what was worked out about each folder, in memory and in a file. The file may go at any time.
+type cache struct {
+	path string // empty: memory alone
+
+	mu      sync.Mutex
+	loaded  bool              // guarded by mu
+	changed bool              // since the file was written; guarded by mu
+	known   map[string]cached // by folder; guarded by mu
+}
+
+type cached struct {
+	Signature string `json:"signature"` // of the files that Model was worked out from
+	Model     Model  `json:"model"`
+}
+
+func newCache(path string) *cache { return &cache{path: path, known: map[string]cached{}} }
+
+func (c *cache) get(f folder) (Model, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.load()
+	k, ok := c.known[f.dir]
+	if !ok || k.Signature != f.signature() {
+		return Model{}, false
+	}
+	m := k.Model
+	m.Parameters, m.Capabilities = slices.Clone(m.Parameters), slices.Clone(m.Capabilities)
+	return m, true
+}
+
+// load reads the file once. One that cannot be read is an empty one.
+func (c *cache) load() {
+	if c.loaded || c.path == "" {
+		return
+	}
+	c.loaded = true
+	text, err := readFile(c.path, 16<<20)
+	if err != nil {
+		return
+	}
+	var known map[string]cached
+	if json.Unmarshal(text, &known) == nil && known != nil {
+		c.known = known
+	}
+}
+
+func (c *cache) put(f folder, m Model) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[f.dir] = cached{Signature: f.signature(), Model: m}
+	c.changed = true
+}
+
+// save writes the file if anything has changed, and forgets folders that have gone. A user's folder that cannot be written
+// is no error: the cache then lasts as long as the process.
+func (c *cache) save(folders []folder) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for dir := range c.known {
+		if !slices.ContainsFunc(folders, func(f folder) bool { return f.dir == dir }) {
+			delete(c.known, dir)
+			c.changed = true
+		}
+	}
+	if !c.changed || c.path == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(c.known, "", " ")
+	if err != nil {
+		return fmt.Errorf("keep what is known about the models: %w", err)
+	}
+	c.changed = false
+	replaceFile(c.path, text) //nolint:errcheck // see above
+	return nil
+}
+
+// replaceFile writes a file whole or not at all, readable by this user alone.
+func replaceFile(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(text)
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
+}
+
+// signature changes when any file of the folder does.
+func (f folder) signature() string {
+	var b strings.Builder
+	b.WriteString(cacheFormat)
+	for _, file := range f.files {
+		fmt.Fprintf(&b, "\n%q %d %d", file.name, file.size, file.modified.UnixNano())
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return hex.EncodeToString(sum[:])
+}
+
+// digest is over names and contents of the files; the manifest, which is ours, stays out. Files are sorted by name.
+func (f folder) digest() (string, error) {
+	all := sha256.New()
+	for _, file := range f.files {
+		if file.name == manifestFile {
+			continue
+		}
+		sum, err := hashFile(filepath.Join(f.dir, file.name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(all, "%x %q\n", sum, file.name)
+	}
+	return hex.EncodeToString(all.Sum(nil)), nil
+}
+
+func hashFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return nil, err
+	}
+	return h.Sum(nil), nil
+}
+
+// readFile reads a whole file of at most limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s has more than %d bytes", path, limit)
+	}
+	return text, nil
+}

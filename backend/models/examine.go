@@ -1,0 +1,247 @@
+package models
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// manifestFile is ours: it names a model and says where it came from.
+const manifestFile = "signalbox.json"
+
+type manifest struct {
+	Name           string `json:"name"`
+	Kind           string `json:"kind"`
+	Family         string `json:"family"`
+	Source         string `json:"source"`
+	License        string `json:"license"`
+	Quantization   string `json:"quantization"`
+	ParameterCount int64  `json:"parameter_count"`
+}
+
+// readManifest reads the manifest, as far as there is one.
+func readManifest(dir string) (m manifest) {
+	decodeFile(filepath.Join(dir, manifestFile), &m)
+	return m
+}
+
+// decodeFile reads a JSON file of a sane size. A file that is missing or broken leaves v as it was: all of these files are
+// optional, and what really matters is in the model itself.
+func decodeFile(path string, v any) {
+	if text, err := readFile(path, 64<<20); err == nil {
+		json.Unmarshal(text, v)
+	}
+}
+
+// config is config.json, and what the few other files say about sizes.
+type config struct {
+	Architectures []string `json:"architectures"`
+	ModelType     string   `json:"model_type"`
+	MaxPositions  int      `json:"max_position_embeddings"`
+	Positions     int      `json:"n_positions"` // as GPT-2 calls it
+	HiddenSize    int      `json:"hidden_size"`
+	VocabSize     int      `json:"vocab_size"`
+	Text          *config  `json:"text_config"` // of models that also see
+}
+
+// examine works out everything about a folder from its files. The error is for files that cannot be read just now: what is
+// returned with it, a Damaged model, is not to be kept.
+func examine(f folder) (Model, error) {
+	m := Model{
+		Name: f.name, Dir: f.dir, Source: f.manifest.Source, Kind: f.manifest.Kind,
+		Family: f.manifest.Family, ParameterCount: f.manifest.ParameterCount, Quantization: f.manifest.Quantization,
+	}
+	for _, file := range f.files {
+		m.Size += file.size
+		if file.modified.After(m.ModifiedAt) {
+			m.ModifiedAt = file.modified
+		}
+	}
+	m.configure(f)
+	m.License = f.license()
+	if m.Damaged = f.incomplete(); m.Damaged != "" {
+		return m, nil
+	}
+	g, err := readGraph(filepath.Join(f.dir, "openvino_model.xml"))
+	if err != nil {
+		m.Damaged = fmt.Sprintf("openvino_model.xml cannot be read: %v.", err)
+		return m, nil
+	}
+	m.measure(g)
+	if have, _ := f.size("openvino_model.bin"); have < g.weightBytes {
+		m.Damaged = fmt.Sprintf("openvino_model.bin is cut short: it has %d of %d bytes.", have, g.weightBytes)
+		return m, nil
+	}
+	if m.Digest, err = f.digest(); err != nil {
+		m.Damaged = fmt.Sprintf("Its files cannot be read: %v.", err)
+	}
+	return m, err
+}
+
+// incomplete says what a folder lacks; "" when it has all that an engine needs.
+func (f folder) incomplete() string {
+	if _, ok := f.size("openvino_model.xml"); !ok {
+		for _, other := range f.files {
+			switch {
+			case filepath.Ext(other.name) == ".gguf":
+				return "It is a GGUF file. Signalbox runs OpenVINO models: look for the same model with “-ov” at the end of its name."
+			case filepath.Ext(other.name) == ".safetensors":
+				return "It has weights for PyTorch. Signalbox runs OpenVINO models: look for the same model with “-ov” at the end of its name."
+			case other.name == "openvino_language_model.xml":
+				return "It is a model that sees images. Signalbox cannot run these yet."
+			}
+		}
+	}
+	for _, name := range []string{"openvino_model.xml", "openvino_model.bin", "openvino_tokenizer.xml", "openvino_tokenizer.bin"} {
+		size, ok := f.size(name)
+		switch {
+		case !ok:
+			return fmt.Sprintf("%s is missing.", name)
+		case size == 0:
+			return fmt.Sprintf("%s is empty.", name)
+		}
+	}
+	return ""
+}
+
+// configure takes over what the model's own description says.
+func (m *Model) configure(f folder) {
+	var c config
+	decodeFile(filepath.Join(f.dir, "config.json"), &c)
+	if len(c.Architectures) > 0 {
+		m.Architecture = c.Architectures[0]
+	}
+	if m.Family == "" {
+		m.Family = c.ModelType
+	}
+	if c.Text != nil {
+		c = *c.Text
+	}
+	m.ContextLength = max(0, c.MaxPositions, c.Positions)
+	m.EmbeddingLength, m.VocabSize = max(0, c.HiddenSize), max(0, c.VocabSize)
+	var sentences struct {
+		MaxLength int `json:"max_seq_length"`
+	}
+	decodeFile(filepath.Join(f.dir, "sentence_bert_config.json"), &sentences)
+	if sentences.MaxLength > 0 && (m.ContextLength == 0 || sentences.MaxLength < m.ContextLength) {
+		m.ContextLength = sentences.MaxLength
+	}
+	m.Template = f.template()
+	if text, err := readFile(filepath.Join(f.dir, "generation_config.json"), 1<<20); err == nil {
+		m.Parameters = parameters(text)
+	}
+}
+
+// measure takes over what the graph shows. Of its size the makers' own count wins: parts that are not needed to run the
+// model are left out of the graph.
+func (m *Model) measure(g graph) {
+	if m.Kind != KindChat && m.Kind != KindEmbedding {
+		m.Kind = KindEmbedding
+		if g.generates() {
+			m.Kind = KindChat
+		}
+	}
+	m.Capabilities = []string{"completion"}
+	if m.Kind == KindEmbedding {
+		m.Capabilities = []string{"embedding"}
+		m.Template = ""
+	} else if m.Template == "" {
+		m.Template = tokenizerTemplate(m.Dir)
+	}
+	if m.ParameterCount <= 0 {
+		m.ParameterCount = g.parameters()
+	}
+	m.ParameterSize = shortCount(m.ParameterCount)
+	if q := g.quantization(); q != "" {
+		m.Quantization = q
+	}
+	m.NPU = g.fitness(m.Kind)
+}
+
+// shortCount writes 134515008 as "134.5M".
+func shortCount(n int64) string {
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e9, "B"}, {1e6, "M"}, {1e3, "K"}} {
+		if float64(n) >= unit.size {
+			return fmt.Sprintf("%.1f%s", float64(n)/unit.size, unit.name)
+		}
+	}
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// template is the chat template, from the newest of the places where makers put it.
+func (f folder) template() string {
+	if text, err := readFile(filepath.Join(f.dir, "chat_template.jinja"), 1<<20); err == nil {
+		return string(text)
+	}
+	var tokenizer struct {
+		Template json.RawMessage `json:"chat_template"`
+	}
+	decodeFile(filepath.Join(f.dir, "tokenizer_config.json"), &tokenizer)
+	var text string
+	if json.Unmarshal(tokenizer.Template, &text) == nil {
+		return text
+	}
+	var named []struct{ Name, Template string }
+	json.Unmarshal(tokenizer.Template, &named)
+	for _, t := range named {
+		if t.Name == "default" {
+			return t.Template
+		}
+	}
+	return ""
+}
+
+// license is the license's text, or its short name.
+func (f folder) license() string {
+	for _, file := range f.files {
+		base, _, _ := strings.Cut(strings.ToUpper(file.name), ".")
+		if base == "LICENSE" || base == "LICENCE" {
+			if text, err := readFile(filepath.Join(f.dir, file.name), 256<<10); err == nil {
+				return strings.ToValidUTF8(string(text), "\ufffd")
+			}
+		}
+	}
+	return f.manifest.License
+}
+
+// ollamaNames are the defaults that mean something here, with their names on Ollama's side.
+var ollamaNames = map[string]string{
+	"temperature": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p", "typical_p": "typical_p",
+	"repetition_penalty": "repeat_penalty",
+}
+
+// parameters reads the known numbers of a generation_config.json, in its order.
+func parameters(text []byte) []Parameter {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	var list []Parameter
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return list
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return list
+		}
+		name, known := ollamaNames[key.(string)]
+		var number float64
+		if !known || json.Unmarshal(value, &number) != nil || bytes.Equal(value, []byte("null")) {
+			continue
+		}
+		list = slices.DeleteFunc(list, func(p Parameter) bool { return p.Name == name })
+		list = append(list, Parameter{Name: name, Value: value})
+	}
+	return list
+}

@@ -1,0 +1,183 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Library is a set of folders that hold models. Its methods may be called from several goroutines at once.
+type Library struct {
+	dirs  []string
+	cache *cache
+	locks sync.Map // by folder: one inspection of a folder at a time
+}
+
+// Open makes a library over the folders. The first is the user's own, and also keeps what was worked out about the models;
+// the others are read-only. Nothing is read yet, and a folder need not exist.
+func Open(dirs ...string) *Library {
+	l := &Library{dirs: slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == "" })}
+	path := ""
+	if len(l.dirs) > 0 {
+		path = filepath.Join(l.dirs[0], ".library.json")
+	}
+	l.cache = newCache(path)
+	return l
+}
+
+// folder is a folder that has something of a model.
+type folder struct {
+	dir      string
+	name     string // canonical
+	manifest manifest
+	files    []file
+	readOnly bool
+}
+
+// file is a file of a model.
+type file struct {
+	name     string
+	size     int64
+	modified time.Time
+}
+
+// List returns the models, newest first. It fails only when a folder that is there cannot be read. What it finds out about
+// a model is kept, so that only the first List after a change reads all of the files.
+func (l *Library) List() ([]Model, error) {
+	folders, err := l.scan()
+	if err != nil {
+		return nil, err
+	}
+	models := make([]Model, 0, len(folders))
+	for _, f := range folders {
+		models = append(models, l.inspect(f))
+	}
+	if err := l.cache.save(folders); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(models, func(a, b Model) int { return b.ModifiedAt.Compare(a.ModifiedAt) })
+	return models, nil
+}
+
+// Find returns the model of that name: the canonical one, with or without ":latest", in any case of ASCII letters, or the
+// name of the hub it came from. The error is an *llm.Error: CodeInvalid for what can be no name, CodeModelNotFound with the
+// nearest names as its hint. A damaged model is found; look at Damaged.
+func (l *Library) Find(name string) (Model, error) {
+	if !ValidName(name) {
+		return Model{}, invalidName()
+	}
+	folders, err := l.scan()
+	if err != nil {
+		return Model{}, err
+	}
+	f := match(name, folders)
+	if f == nil {
+		known := make([]string, 0, len(folders))
+		for _, f := range folders {
+			known = append(known, f.name)
+		}
+		return Model{}, notFound(name, known)
+	}
+	return l.inspect(*f), nil
+}
+
+func match(name string, folders []folder) *folder {
+	key := folded(name)
+	for _, same := range []func(f folder) bool{
+		func(f folder) bool { return f.name == name },
+		func(f folder) bool { return folded(f.name) == key },
+		func(f folder) bool { return f.manifest.Source != "" && folded(f.manifest.Source) == key },
+	} {
+		if i := slices.IndexFunc(folders, same); i >= 0 {
+			return &folders[i]
+		}
+	}
+	return nil
+}
+
+// scan finds the folders that have something of a model, each name once.
+func (l *Library) scan() ([]folder, error) {
+	var folders []folder
+	taken := map[string]bool{}
+	for i, dir := range l.dirs {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list the models in %s: %w", dir, err)
+		}
+		for _, entry := range entries {
+			f, ok := look(filepath.Join(dir, entry.Name()))
+			if !ok || taken[folded(f.name)] {
+				continue
+			}
+			taken[folded(f.name)] = true
+			f.readOnly = i > 0
+			folders = append(folders, f)
+		}
+	}
+	return folders, nil
+}
+
+// look reads what a folder has: its files' names, and its manifest. Links are followed: the folder is the user's own.
+func look(dir string) (folder, bool) {
+	if strings.HasPrefix(filepath.Base(dir), ".") {
+		return folder{}, false
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return folder{}, false
+	}
+	f := folder{dir: dir}
+	ours := false
+	for _, entry := range entries {
+		info, err := os.Stat(filepath.Join(dir, entry.Name()))
+		if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		f.files = append(f.files, file{entry.Name(), info.Size(), info.ModTime()})
+		ours = ours || ofAModel(entry.Name())
+	}
+	f.manifest = readManifest(dir)
+	f.name = f.manifest.Name
+	if !ValidName(f.name) {
+		f.name = nameOfFolder(filepath.Base(dir))
+	}
+	return f, ours
+}
+
+// ofAModel tells whether a file of that name makes its folder a model's, complete or not.
+func ofAModel(name string) bool {
+	return name == manifestFile || strings.HasPrefix(name, "openvino_") || filepath.Ext(name) == ".gguf" || filepath.Ext(name) == ".safetensors"
+}
+
+func (f folder) size(name string) (int64, bool) {
+	i := slices.IndexFunc(f.files, func(other file) bool { return other.name == name })
+	if i < 0 {
+		return 0, false
+	}
+	return f.files[i].size, true
+}
+
+// inspect returns the folder's model: as it was worked out before, while no file has changed since.
+func (l *Library) inspect(f folder) Model {
+	lock, _ := l.locks.LoadOrStore(f.dir, &sync.Mutex{})
+	lock.(*sync.Mutex).Lock()
+	defer lock.(*sync.Mutex).Unlock()
+	m, known := l.cache.get(f)
+	if !known {
+		var err error
+		if m, err = examine(f); err == nil {
+			l.cache.put(f, m)
+		}
+	}
+	m.Dir, m.ReadOnly = f.dir, f.readOnly
+	return m
+}
