@@ -118,19 +118,25 @@ func New(opts Options) *App {
 // Run shows the tray and the window, and returns when the user has quit, ctx is done, a signal came or the backend ended.
 // It may be called once, on the main goroutine: some systems let only that have windows.
 func (a *App) Run(ctx context.Context, backend Backend) error {
-	defer close(a.ended)
 	a.mu.Lock()
 	a.backend = backend
 	a.mu.Unlock()
 
-	var helpers sync.WaitGroup
-	helpers.Go(func() { a.quitWhenTold(ctx, backend) })
-	defer helpers.Wait()
-	defer a.Quit() // ends the helpers
-	if icon := a.putUpTray(backend); icon != nil {
-		defer icon.Close()
-		helpers.Go(func() { a.redraw(icon, backend) })
+	var watch, draw sync.WaitGroup
+	watch.Go(func() { a.quitWhenTold(ctx, backend) })
+	icon := a.putUpTray(backend)
+	if icon != nil {
+		draw.Go(func() { a.redraw(icon, backend) })
 	}
+	defer func() {
+		a.Quit() // ends what was started here, if the window has not
+		draw.Wait()
+		if icon != nil {
+			icon.Close()
+		}
+		close(a.ended)
+		watch.Wait()
+	}()
 
 	if !a.opts.Hidden || !a.trayComes() {
 		_ = a.Show()

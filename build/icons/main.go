@@ -104,6 +104,19 @@ func (s semaphore) draw(size int) *image.NRGBA {
 	return img
 }
 
+// hardEdges makes each pixel whole or nothing. systray mangles colours that are part transparent, and panels smooth anyway when
+// they scale the picture down.
+func hardEdges(img *image.NRGBA) *image.NRGBA {
+	for i := 3; i < len(img.Pix); i += 4 {
+		if img.Pix[i] < 0x80 {
+			copy(img.Pix[i-3:i+1], []byte{0, 0, 0, 0})
+		} else {
+			img.Pix[i] = 0xff
+		}
+	}
+	return img
+}
+
 func encodePNG(img image.Image) []byte {
 	var out bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, img); err != nil {
@@ -160,7 +173,7 @@ func main() {
 	write(encodePNG(app.draw(512)), "appicon.png")
 	write(app.encodeICO(16, 20, 24, 32, 48, 64, 256), "appicon.ico")
 	for name, s := range states {
-		write(encodePNG(s.draw(64)), "tray", name+".png")
+		write(encodePNG(hardEdges(s.draw(64))), "tray", name+".png")
 		write(s.encodeICO(16, 20, 24, 32, 48), "tray", name+".ico")
 	}
 }

@@ -1,0 +1,456 @@
+//go:build desktop_e2e && linux
+
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image/png"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"signalbox/build"
+	"signalbox/build/test/desktop"
+	"signalbox/internal/instance"
+)
+
+// These tests run a real binary on a real desktop session: SIGNALBOX_BIN, or the demo with a backend that runs no model.
+//
+//	go test -tags desktop_e2e ./app
+//	SIGNALBOX_BIN=$PWD/build/bin/signalbox go test -tags desktop_e2e ./app
+//
+// With SIGNALBOX_SHOTS=folder they leave pictures there.
+
+var (
+	bin    = os.Getenv("SIGNALBOX_BIN")
+	isDemo = bin == ""
+)
+
+const windowTitle = "Signalbox"
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		if !isDemo {
+			return m.Run()
+		}
+		dir, err := os.MkdirTemp("", "signalbox-demo")
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		bin = filepath.Join(dir, "signalbox")
+		cmd := exec.Command("go", "build", "-tags", "desktop,production,webkit2_41", "-o", bin, "./internal/demo")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			fmt.Printf("%s: %v\n", out, err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// hidden starts the program in the tray and waits until its server runs.
+func hidden(t *testing.T, desk *desktop.Desktop) (*desktop.App, *desktop.Tray, string) {
+	t.Helper()
+	app := desk.Run(t, bin, "--hidden")
+	icon := desk.Tray(t)
+	return app, icon, serverAddress(t, icon)
+}
+
+// serverAddress is what the tray says the server listens at.
+func serverAddress(t *testing.T, icon *desktop.Tray) string {
+	t.Helper()
+	return strings.TrimPrefix(icon.Wait(t, "Server: http://").Label, "Server: http://")
+}
+
+func listening(address string) bool {
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+// owner is how another process reaches the running one.
+func owner(t *testing.T, desk *desktop.Desktop) instance.Owner {
+	t.Helper()
+	var found instance.Owner
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		found, err = instance.Find(desk.Home())
+		return err == nil
+	}, desktop.Patience, 20*time.Millisecond)
+	return found
+}
+
+type info struct {
+	Desktop struct {
+		Window bool
+		Tray   string
+		Note   string
+	}
+}
+
+func desktopInfo(t *testing.T, desk *desktop.Desktop) info {
+	t.Helper()
+	o := owner(t, desk)
+	client, err := o.Client()
+	require.NoError(t, err)
+	resp, err := client.Get(o.UIURL + "/ui/status")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	var got info
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&got))
+	return got
+}
+
+func post(t *testing.T, desk *desktop.Desktop, path string, body any) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), desktop.Patience)
+	defer cancel()
+	_, err := owner(t, desk).Post(ctx, path, body)
+	return err
+}
+
+func webkitProcesses(app *desktop.App) (names []string) {
+	for _, p := range app.Processes() {
+		if strings.Contains(p.Name, "WebKit") {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// shot keeps a picture where SIGNALBOX_SHOTS asks for it.
+func shot(t *testing.T, name string, take func(path string)) {
+	if dir := os.Getenv("SIGNALBOX_SHOTS"); dir != "" {
+		take(filepath.Join(dir, name+".png"))
+	}
+}
+
+func memory(app *desktop.App) (text string, pss int) {
+	rss := 0
+	var parts []string
+	for _, p := range app.Processes() {
+		parts = append(parts, fmt.Sprintf("%s %d/%d", p.Name, p.RSS, p.PSS))
+		rss, pss = rss+p.RSS, pss+p.PSS
+	}
+	return fmt.Sprintf("%d MiB RSS, %d MiB PSS (%s)", rss, pss, strings.Join(parts, ", ")), pss
+}
+
+func TestTrayMenuTellsTheState(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	_, icon, address := hidden(t, desk)
+	labels := icon.Labels(t)
+	require.GreaterOrEqual(t, len(labels), 6, "%q", labels)
+	assert.True(t, strings.HasPrefix(labels[0], "(Signalbox "), "%q", labels[0])
+	assert.Equal(t, "(Server: http://"+address+")", labels[1])
+	assert.Equal(t, []string{"Open window", "Stop server", "-", "Quit"}, labels[len(labels)-4:])
+	assert.True(t, strings.HasPrefix(icon.Property(t, "Id").(string), "Signalbox"))
+	if isDemo { // the product may load a model at once
+		assert.True(t, shows(t, icon, build.TrayRunning))
+	}
+	shot(t, "tray-icon", func(path string) {
+		file, err := os.Create(path)
+		require.NoError(t, err)
+		defer file.Close()
+		require.NoError(t, png.Encode(file, icon.Icon(t)))
+	})
+}
+
+// shows reports whether a panel shows exactly that PNG.
+func shows(t *testing.T, icon *desktop.Tray, data []byte) bool {
+	t.Helper()
+	want, err := png.Decode(bytes.NewReader(data))
+	require.NoError(t, err)
+	return assert.ObjectsAreEqual(want, icon.Icon(t))
+}
+
+func TestTrayFollowsTheDevices(t *testing.T) {
+	if !isDemo {
+		t.Skip("the product's devices do what they do; the demo's do what the test says")
+	}
+	desk := desktop.Start(t, desktop.Options{})
+	_, icon, _ := hidden(t, desk)
+	require.NoError(t, post(t, desk, "/demo/devices", []map[string]any{
+		{"Label": "NPU", "State": "busy", "Model": "smollm2:135m", "TokensPerSecond": 61.2, "Queued": 2},
+		{"Label": "GPU", "State": "loading", "Model": "my_own_model", "Phase": "compiling for GPU"},
+		{"Label": "CPU", "State": "idle"},
+	}))
+	icon.Wait(t, "CPU: idle")
+	labels := icon.Labels(t)
+	assert.Contains(t, labels, "(NPU: smollm2:135m, 61 tok/s, 2 waiting)")
+	assert.Contains(t, labels, "(GPU: loading my_own_model, compiling for GPU)")
+	require.Eventually(t, func() bool { return shows(t, icon, build.TrayBusy) }, desktop.Patience, 20*time.Millisecond)
+
+	require.NoError(t, post(t, desk, "/demo/devices", []map[string]any{{"Label": "NPU", "State": "idle"}}))
+	icon.Wait(t, "NPU: idle")
+	require.Eventually(t, func() bool {
+		return !slices.ContainsFunc(icon.Labels(t), func(l string) bool { return strings.Contains(l, "CPU") })
+	}, desktop.Patience, 20*time.Millisecond)
+}
+
+func TestServerStopsAndStartsFromTheTray(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	_, icon, address := hidden(t, desk)
+	require.True(t, listening(address))
+
+	icon.Click(t, "Stop server")
+	assert.Eventually(t, func() bool { return !listening(address) }, 2*time.Second, 10*time.Millisecond, "the port is open 2 s after the click")
+	icon.Wait(t, "Start server")
+	icon.Wait(t, "Server stopped")
+	if isDemo {
+		require.Eventually(t, func() bool { return shows(t, icon, build.TrayStopped) }, desktop.Patience, 20*time.Millisecond)
+	}
+
+	icon.Click(t, "Start server")
+	icon.Wait(t, "Stop server")
+	assert.True(t, listening(serverAddress(t, icon)))
+}
+
+func TestHiddenStartRunsNoWebKit(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	app, icon, _ := hidden(t, desk)
+	assert.Empty(t, desk.Windows(t))
+	assert.Empty(t, webkitProcesses(app))
+	text, _ := memory(app)
+	t.Logf("hidden: %s", text)
+
+	icon.Click(t, "Open window")
+	desk.Window(t, windowTitle)
+	require.Eventually(t, func() bool { return len(webkitProcesses(app)) >= 2 }, desktop.Patience, 50*time.Millisecond)
+	text, _ = memory(app)
+	t.Logf("with window: %s", text)
+}
+
+func TestSecondStartHandsOverAndExitsZero(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	app, _, address := hidden(t, desk)
+	assert.Equal(t, app.Process.Pid, owner(t, desk).PID)
+
+	second := desk.Run(t, bin)
+	desk.Window(t, windowTitle)
+	assert.Zero(t, second.ExitCode(t), second.Log())
+	assert.Equal(t, 1, desk.Icons())
+	assert.True(t, app.Running())
+	assert.True(t, listening(address))
+}
+
+func TestClosingHidesWhereThereIsATray(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	app := desk.Run(t, bin)
+	icon := desk.Tray(t)
+	address := serverAddress(t, icon)
+	window := desk.Window(t, windowTitle)
+	assert.Equal(t, app.Process.Pid, window.PID)
+	assert.Equal(t, "shown", desktopInfo(t, desk).Desktop.Tray)
+
+	desk.Close(t, window)
+	desk.NoWindow(t, windowTitle)
+	assert.True(t, app.Running())
+	assert.True(t, listening(address))
+
+	icon.Activate(t) // a left click
+	desk.Window(t, windowTitle)
+	desk.Close(t, desk.Window(t, windowTitle))
+	desk.NoWindow(t, windowTitle)
+	require.NoError(t, post(t, desk, "/desktop/show", nil))
+	desk.Window(t, windowTitle)
+
+	icon.Click(t, "Quit")
+	assert.Zero(t, app.ExitCode(t))
+	desk.NoIcon(t)
+	assert.False(t, listening(address))
+	_, err := instance.Find(desk.Home())
+	assert.ErrorIs(t, err, instance.ErrNotRunning)
+}
+
+func TestClosingQuitsWhereNothingShowsTheIcon(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{NoPanel: true})
+	app := desk.Run(t, bin)
+	window := desk.Window(t, windowTitle)
+	got := desktopInfo(t, desk).Desktop
+	assert.True(t, got.Window)
+	assert.Equal(t, "missing", got.Tray)
+	assert.Equal(t, "Nothing shows tray icons on this desktop: closing the window quits Signalbox.", got.Note)
+	desk.Close(t, window)
+	assert.Zero(t, app.ExitCode(t))
+}
+
+func TestPanelMayComeLateAndCrash(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{NoPanel: true})
+	app := desk.Run(t, bin)
+	window := desk.Window(t, windowTitle)
+	require.Equal(t, "missing", desktopInfo(t, desk).Desktop.Tray)
+
+	desk.StartPanel(t)
+	icon := desk.Tray(t) // it registers by itself
+	icon.Wait(t, "Open window")
+	require.Eventually(t, func() bool { return desktopInfo(t, desk).Desktop.Tray == "shown" }, desktop.Patience, 20*time.Millisecond)
+	desk.Close(t, window)
+	desk.NoWindow(t, windowTitle)
+	require.True(t, app.Running())
+	icon.Click(t, "Open window")
+	window = desk.Window(t, windowTitle)
+
+	desk.StopPanel(t)
+	require.Eventually(t, func() bool { return desktopInfo(t, desk).Desktop.Tray == "missing" }, desktop.Patience, 20*time.Millisecond)
+	desk.Close(t, window)
+	assert.Zero(t, app.ExitCode(t))
+}
+
+func TestHiddenStartWithoutAPanelShowsTheWindow(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{NoPanel: true})
+	desk.Run(t, bin, "--hidden")
+	desk.Window(t, windowTitle)
+}
+
+func TestWithoutASessionBusTheWindowWorks(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{NoBus: true})
+	app := desk.Run(t, bin, "--hidden")
+	window := desk.Window(t, windowTitle)
+	assert.Equal(t, "none", desktopInfo(t, desk).Desktop.Tray)
+	desk.Close(t, window)
+	assert.Zero(t, app.ExitCode(t))
+	assert.NotContains(t, app.Log(), "panic")
+}
+
+func TestSIGTERMEndsCleanly(t *testing.T) {
+	for name, args := range map[string][]string{"hidden": {"--hidden"}, "with window": nil} {
+		t.Run(name, func(t *testing.T) {
+			desk := desktop.Start(t, desktop.Options{})
+			app := desk.Run(t, bin, args...)
+			address := serverAddress(t, desk.Tray(t))
+			if args == nil {
+				desk.Window(t, windowTitle)
+			}
+			require.NoError(t, app.Process.Signal(syscall.SIGTERM))
+			assert.Zero(t, app.ExitCode(t), app.Log())
+			assert.False(t, listening(address))
+			desk.NoIcon(t)
+			assert.NotContains(t, app.Log(), "panic")
+			_, err := instance.Find(desk.Home())
+			assert.ErrorIs(t, err, instance.ErrNotRunning)
+		})
+	}
+}
+
+func TestSIGTERMEndsAHiddenWindowToo(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	app := desk.Run(t, bin)
+	desk.Tray(t)
+	desk.Close(t, desk.Window(t, windowTitle))
+	desk.NoWindow(t, windowTitle)
+	require.NoError(t, app.Process.Signal(syscall.SIGTERM))
+	assert.Zero(t, app.ExitCode(t))
+}
+
+func TestLogOutEndsTheHiddenProgram(t *testing.T) {
+	bus := desktop.Start(t, desktop.Options{})
+	screen := desktop.Start(t, desktop.Options{NoBus: true})
+	app := bus.RunWith(t, []string{"DISPLAY=" + screen.Display}, bin, "--hidden")
+	bus.Tray(t).Wait(t, "Stop server")
+	screen.End(t)
+	bus.End(t)
+	assert.Zero(t, app.ExitCode(t), app.Log())
+}
+
+func TestWindowKeepsItsSize(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{NoPanel: true})
+	app := desk.Run(t, bin)
+	window := desk.Window(t, windowTitle)
+	require.NotEqual(t, 900, window.Width)
+	desk.Resize(t, window, 900, 620)
+	require.Eventually(t, func() bool { return desk.Window(t, windowTitle).Width == 900 }, desktop.Patience, 50*time.Millisecond)
+	desk.Close(t, window)
+	require.Zero(t, app.ExitCode(t))
+
+	desk.Run(t, bin)
+	window = desk.Window(t, windowTitle)
+	assert.Equal(t, []int{900, 620}, []int{window.Width, window.Height})
+}
+
+func TestWindowShowsThePageOfTheUIListener(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	page := desk.Wails(t, bin)
+	page.Until(t, "return location.protocol === 'http:' && document.readyState === 'complete'")
+	assert.True(t, strings.HasPrefix(page.URL(t), owner(t, desk).UIURL+"/ui/"), page.URL(t))
+	assert.NotContains(t, page.URL(t), "code=")
+	if isDemo {
+		page.Type(t, "#name", "signal man")
+		page.Click(t, "#go")
+		assert.Equal(t, "Hello signal man", page.Text(t, "#out"))
+	}
+	shot(t, "page", func(path string) { page.Screenshot(t, path) })
+	shot(t, "window", func(path string) { desk.Screenshot(t, path) })
+	// Quit through the tray: ending the driver's session would kill the program.
+	desk.Tray(t).Click(t, "Quit")
+	desk.NoIcon(t)
+}
+
+func TestLinksOpenInTheBrowserAndOthersDoNot(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	hidden(t, desk)
+	require.NoError(t, post(t, desk, "/desktop/open", map[string]string{"url": "https://en.wikipedia.org/wiki/Signal_(railway)?a=b&c=(d)"}))
+	for _, bad := range []string{"search-ms:query=x", "vscode://file/x", "file:///etc/passwd", "javascript:alert(1)", "--help"} {
+		assert.Error(t, post(t, desk, "/desktop/open", map[string]string{"url": bad}), bad)
+	}
+	require.Eventually(t, func() bool { a, _ := desk.Opened(); return len(a) > 0 }, desktop.Patience, 20*time.Millisecond)
+	addresses, _ := desk.Opened()
+	assert.Equal(t, []string{"https://en.wikipedia.org/wiki/Signal_(railway)?a=b&c=(d)"}, addresses)
+}
+
+func TestWithoutAWindowThePageOpensInTheBrowser(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	// A display that answers HasDisplay's question and then refuses: GTK cannot start.
+	app := desk.RunWith(t, []string{"GDK_BACKEND=wayland"}, bin)
+	icon := desk.Tray(t)
+	address := serverAddress(t, icon)
+	require.Eventually(t, func() bool { _, page := desk.Opened(); return strings.Contains(page, "location.replace") }, desktop.Patience, 20*time.Millisecond)
+	addresses, page := desk.Opened()
+	require.Len(t, addresses, 1)
+	assert.True(t, strings.HasPrefix(addresses[0], "file:///"), addresses[0])
+	assert.NotContains(t, addresses[0], "code")
+	assert.Contains(t, page, "code=")
+
+	got := desktopInfo(t, desk).Desktop
+	assert.False(t, got.Window)
+	assert.Contains(t, got.Note, "browser")
+	icon.Click(t, "Open window")
+	require.Eventually(t, func() bool { a, _ := desk.Opened(); return len(a) == 2 }, desktop.Patience, 20*time.Millisecond)
+	assert.True(t, listening(address))
+	icon.Click(t, "Quit")
+	assert.Zero(t, app.ExitCode(t))
+	left, err := filepath.Glob(filepath.Join(desk.Home(), "signalbox-open-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestKilledProgramStartsAgain(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	first, _, _ := hidden(t, desk)
+	require.NoError(t, first.Process.Kill())
+	first.ExitCode(t)
+	desk.NoIcon(t)
+	second, _, address := hidden(t, desk)
+	assert.Equal(t, second.Process.Pid, owner(t, desk).PID)
+	assert.True(t, listening(address))
+	_, err := instance.Acquire(desk.Home())
+	assert.True(t, errors.Is(err, instance.ErrRunning))
+}
