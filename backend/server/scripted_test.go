@@ -210,7 +210,7 @@ func newRig(t *testing.T, change ...func(*server.Deps)) *rig {
 		{Name: embedModel + ":latest", Kind: models.KindEmbedding, Digest: digest('b'), Family: "bert", ModifiedAt: modified,
 			Capabilities: []string{"embedding"}},
 	}
-	d := &scripted{journal: j, library: lib, engine: llmtest.NewFake(llmtest.Options{}), running: map[string]context.CancelCauseFunc{}}
+	d := &scripted{journal: j, library: lib, engine: llmtest.NewFake(llmtest.Options{ContextLimit: 1 << 20}), running: map[string]context.CancelCauseFunc{}}
 	t.Cleanup(func() { _ = d.engine.Close() })
 	settings := config.Default()
 	deps := server.Deps{
@@ -218,7 +218,9 @@ func newRig(t *testing.T, change ...func(*server.Deps)) *rig {
 		Loaded: func(context.Context) ([]ollama.Loaded, error) {
 			return []ollama.Loaded{{Model: lib[0], Device: llmtest.MockDevice(0), Bytes: 1 << 20, ContextLimit: 8192}}, nil
 		},
-		Status:   func() server.Status { return server.Status{Version: "0.1.0", Server: server.ServerStatus{State: "running"}} },
+		Status: func() server.Status {
+			return server.Status{Version: "0.1.0", Server: server.ServerStatus{State: "running"}}
+		},
 		Run:      func(context.Context, bool) error { return nil },
 		Settings: func() config.Settings { return settings },
 		SaveSettings: func(s config.Settings) error {

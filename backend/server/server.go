@@ -125,8 +125,18 @@ func HTTPServer(handler http.Handler, base context.Context, log *slog.Logger) *h
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       smallBuffer,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		// No ReadTimeout and no WriteTimeout: an answer may take long. Bodies and frames have their own clocks.
 		DisableGeneralOptionsHandler: true, // OPTIONS * goes past the guard too
 	}
+}
+
+// smallBuffer keeps the system from taking megabytes of frames for a client that does not read any more: whether it reads is
+// known only when a write has to wait.
+func smallBuffer(ctx context.Context, conn net.Conn) context.Context {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(64 << 10) // a wish; without it we notice later
+	}
+	return ctx
 }
