@@ -397,8 +397,7 @@ func TestWindowShowsThePageOfTheUIListener(t *testing.T) {
 		page.Click(t, "#go")
 		assert.Equal(t, "Hello signal man", page.Text(t, "#out"))
 	}
-	shot(t, "page", func(path string) { page.Screenshot(t, path) })
-	shot(t, "window", func(path string) { desk.Screenshot(t, path) })
+	shot(t, "window", func(path string) { page.Screenshot(t, path) })
 	// Quit through the tray: ending the driver's session would kill the program.
 	desk.Tray(t).Click(t, "Quit")
 	desk.NoIcon(t)

@@ -60,7 +60,7 @@ func Start(t testing.TB, opts Options) *Desktop {
 		d.startBus(t)
 	}
 	d.background(t, "openbox")
-	require.Eventually(t, func() bool { return d.command("wmctrl", "-m").Run() == nil }, Patience, 20*time.Millisecond, "no window manager")
+	require.Eventually(t, func() bool { _, err := d.windows(); return err == nil }, Patience, 20*time.Millisecond, "no window manager")
 	if !opts.NoBus && !opts.NoPanel {
 		d.StartPanel(t)
 	}
@@ -321,8 +321,16 @@ type Window struct {
 // Windows lists what the window manager shows; a hidden window is not among them.
 func (d *Desktop) Windows(t testing.TB) []Window {
 	t.Helper()
-	out, err := d.command("wmctrl", "-l", "-p", "-G").Output()
+	windows, err := d.windows()
 	require.NoError(t, err)
+	return windows
+}
+
+func (d *Desktop) windows() ([]Window, error) {
+	out, err := d.command("wmctrl", "-l", "-p", "-G").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the windows: %w", err)
+	}
 	var windows []Window
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
@@ -337,7 +345,7 @@ func (d *Desktop) Windows(t testing.TB) []Window {
 		}
 		windows = append(windows, w)
 	}
-	return windows
+	return windows, nil
 }
 
 // Window waits for a window of that title.
@@ -345,7 +353,8 @@ func (d *Desktop) Window(t testing.TB, title string) Window {
 	t.Helper()
 	var found Window
 	require.Eventually(t, func() bool {
-		for _, w := range d.Windows(t) {
+		windows, _ := d.windows() // fails while the window manager is busy
+		for _, w := range windows {
 			if w.Title == title {
 				found = w
 				return true
@@ -360,12 +369,8 @@ func (d *Desktop) Window(t testing.TB, title string) Window {
 func (d *Desktop) NoWindow(t testing.TB, title string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		for _, w := range d.Windows(t) {
-			if w.Title == title {
-				return false
-			}
-		}
-		return true
+		windows, err := d.windows()
+		return err == nil && !slices.ContainsFunc(windows, func(w Window) bool { return w.Title == title })
 	}, Patience, 50*time.Millisecond, "window %q is still there", title)
 }
 

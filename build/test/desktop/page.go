@@ -29,6 +29,8 @@ var shim string
 type Page struct {
 	session string // address of the session
 	client  *http.Client
+	desk    *Desktop
+	native  bool // in a window of its own: pictures are taken from the display
 }
 
 // Wails starts a Wails program with its window under WebKitWebDriver. The program ends with the test, or with the driver's
@@ -48,9 +50,11 @@ func (d *Desktop) Wails(t testing.TB, bin string, args ...string) *Page {
 			t.Logf("the driven program said:\n%s", text)
 		}
 	})
-	return d.drive(t, "WebKitWebDriver", map[string]any{
+	p := d.drive(t, "WebKitWebDriver", map[string]any{
 		"webkitgtk:browserOptions": map[string]any{"binary": wrapper, "args": append([]string{}, args...)},
 	})
+	p.native = true
+	return p
 }
 
 // Chromium opens an address in a headless Chromium: the nearest thing to WebView2 that runs here.
@@ -76,7 +80,7 @@ func (d *Desktop) drive(t testing.TB, driver string, capabilities map[string]any
 		}
 		return err == nil
 	}, Patience, 20*time.Millisecond, "%s does not answer", driver)
-	p := &Page{session: base, client: client}
+	p := &Page{session: base, client: client, desk: d}
 	var session struct {
 		ID string `json:"sessionId"`
 	}
@@ -201,9 +205,14 @@ func (p *Page) find(t testing.TB, selector string) string {
 	return ""
 }
 
-// Screenshot writes the page as a PNG.
+// Screenshot writes a PNG of the page, or of the display with the window that shows it: WebKit's driver waits for the next change of
+// the page before it takes a picture, and a page that has settled has none.
 func (p *Page) Screenshot(t testing.TB, path string) {
 	t.Helper()
+	if p.native {
+		p.desk.Screenshot(t, path)
+		return
+	}
 	var encoded string
 	require.NoError(t, p.do(http.MethodGet, "/screenshot", nil, &encoded))
 	data, err := base64.StdEncoding.DecodeString(encoded)
