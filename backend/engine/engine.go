@@ -42,6 +42,7 @@ type Options struct {
 	IdleAfter   time.Duration // a child without models and work ends after: 1 min
 	Patience    time.Duration // how long Run waits for the child's last word when ctx is done: 5 s
 	HangLimit   time.Duration // a child still busy with a cancelled request after that is replaced: 30 s
+	Silence     time.Duration // a child that answers no pings for so long is dead: 30 s
 	Pause       time.Duration // before the second restart in a row; doubles up to a minute: 1 s
 	FaultWindow time.Duration // three faults of a model on a device within it are a quarantine: 1 h
 
@@ -103,6 +104,7 @@ type Speed struct {
 type State struct {
 	Device      llm.Device
 	Up          bool // its child runs
+	PID         int  // of the child, while Up
 	Restarting  bool // its child died, and the next start waits
 	Loaded      []LoadedModel
 	Loading     string // model that is being loaded, or empty

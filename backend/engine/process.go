@@ -19,6 +19,7 @@ import (
 // process is a running child, or what stands for one.
 type process struct {
 	client *pipe.Client
+	pid    int
 	kill   func()        // ends it at once; may be called often
 	exited chan struct{} // closed when it has ended, and status is set
 	status status
@@ -54,6 +55,7 @@ func (e *Engine) start(device llm.Device) (*process, error) {
 			device.Label(), hello.Build, pipe.Build()).WithHint("restart Signalbox to finish the update")
 	}
 	if err == nil {
+		p.pid = hello.PID
 		return p, nil
 	}
 	p.client.Close()
@@ -108,7 +110,9 @@ func (e *Engine) inProcess(device llm.Device) (*process, error) {
 	return p, nil
 }
 
-func (e *Engine) pipeConfig() pipe.Config { return pipe.Config{Patience: e.options.Patience} }
+func (e *Engine) pipeConfig() pipe.Config {
+	return pipe.Config{Patience: e.options.Patience, Silence: e.options.Silence, Ping: e.options.Silence / 15}
+}
 
 // spawn starts a real child.
 func (e *Engine) spawn(device llm.Device) (*process, error) {

@@ -166,6 +166,7 @@ func (l *lane) state(device llm.Device) State {
 	if l.child == nil {
 		return s
 	}
+	s.PID = l.child.pid
 	for name, m := range l.child.models {
 		switch m.state {
 		case loading:

@@ -1,0 +1,308 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"signalbox/backend/engine"
+	"signalbox/backend/llm"
+	"signalbox/backend/llm/llmtest"
+)
+
+// The tests here use real child processes that run the fake.
+
+func openReal(t testing.TB, options engine.Options) bench {
+	options.Command = childProcess
+	if options.Pause == 0 {
+		options.Pause = time.Millisecond
+	}
+	return open(t, options)
+}
+
+// kill ends the child of a device as kill -9 does.
+func (b bench) kill(device int) {
+	b.t.Helper()
+	pid := b.state(device).PID
+	require.NotZero(b.t, pid)
+	process, err := os.FindProcess(pid)
+	require.NoError(b.t, err)
+	require.NoError(b.t, process.Kill())
+}
+
+func TestAKilledChildFailsItsRequestsAndNothingElse(t *testing.T) {
+	nothingLeft(t)
+	b := openReal(t, engine.Options{})
+	others, stop := context.WithCancel(t.Context())
+	other := b.streaming(others, job(1, "m", "[[endless]] [[slow 1]]"))
+	for phase, c := range map[string]struct {
+		job   engine.Job
+		ready func() bool
+	}{
+		"load":    {job(0, "fake:slow-load-60s", "hello"), func() bool { return b.state(0).Phase.Name == "reading" }},
+		"prefill": {job(0, "m", "[[prefill 60000]]"), func() bool { s := b.state(0); return len(s.Loaded) == 1 && s.Loaded[0].InUse == 1 }},
+		"decode":  {job(0, "m", "[[endless]] [[slow 1]]"), nil},
+	} {
+		t.Run(phase, func(t *testing.T) {
+			var err error
+			if c.ready == nil {
+				wait := b.streaming(t.Context(), c.job)
+				b.kill(0)
+				_, err = wait()
+			} else {
+				done := make(chan struct{})
+				go func() { defer close(done); _, err = b.run(t.Context(), c.job) }()
+				until(t, "ready to be killed", c.ready)
+				if phase == "prefill" {
+					time.Sleep(20 * time.Millisecond) // the frame is on its way
+				}
+				b.kill(0)
+				<-done
+			}
+			exit := exitOf(t, err)
+			assert.Equal(t, phase, exit.Phase)
+			assert.False(t, exit.Fault, "the OOM killer and people send that signal")
+			assert.Contains(t, err.Error(), phase+" of "+c.job.Load.Model.Name+" on mock")
+			assert.Empty(t, exit.Reason)
+			b.answers(0)
+		})
+	}
+	assert.True(t, b.state(1).Up)
+	stop()
+	_, err := other()
+	assert.ErrorIs(t, err, context.Canceled, "the other device's stream went on")
+	b.Close()
+}
+
+func TestTenKillsInARow(t *testing.T) {
+	b := openReal(t, engine.Options{})
+	for range 10 {
+		wait := b.streaming(t.Context(), job(0, "m", "[[endless]] [[slow 1]]"))
+		b.kill(0)
+		_, err := wait()
+		assert.Equal(t, "decode", exitOf(t, err).Phase)
+	}
+	b.answers(0)
+	assert.Empty(t, b.state(0).Quarantined, "a kill is nobody's fault")
+	assert.False(t, b.state(0).Restarting)
+}
+
+func TestPausesGrowUntilSomethingSucceeds(t *testing.T) {
+	b := openReal(t, engine.Options{Pause: 50 * time.Millisecond})
+	started := time.Now()
+	for range 4 {
+		_, err := b.run(t.Context(), job(0, "m", "[[die]]"))
+		exitOf(t, err)
+	}
+	assert.GreaterOrEqual(t, time.Since(started), 150*time.Millisecond, "0, then 50, then 100 ms")
+	var phases []string
+	j := job(0, "m", "hello")
+	j.OnState = func(p engine.Progress) { phases = append(phases, p.Phase.Name) }
+	_, err := b.run(t.Context(), j)
+	require.NoError(t, err)
+	assert.Equal(t, "restarting the engine process", phases[0])
+	_, err = b.run(t.Context(), job(0, "m", "[[die]]"))
+	exitOf(t, err)
+	started = time.Now()
+	_, err = b.run(t.Context(), job(0, "m", "[[die]]"))
+	exitOf(t, err)
+	assert.Less(t, time.Since(started), 10*time.Second)
+}
+
+func TestQuarantineNeedsThreeFaultsWithDifferentCauses(t *testing.T) {
+	for name, c := range map[string]struct {
+		model   string
+		prompts []string
+		phase   string
+		want    bool
+	}{
+		"different requests": {"m", []string{"[[die-after 1]] a", "[[die-prefill]] b", "[[die]] c"}, "", true},
+		"two of them":        {"m", []string{"[[die-after 1]] a", "[[die-prefill]] b"}, "", false},
+		"a poison request":   {"m", []string{"[[die]] x", "[[die]] x", "[[die]] x", "[[die]] x", "[[die]] x"}, "prefill", false},
+		"loads":              {"fake:die-load", []string{"x", "x", "x"}, "load", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := openReal(t, engine.Options{})
+			for _, prompt := range c.prompts {
+				_, err := b.run(t.Context(), job(0, c.model, prompt))
+				exit := exitOf(t, err)
+				assert.True(t, exit.Fault, exit.Status)
+				if c.phase != "" {
+					assert.Equal(t, c.phase, exit.Phase)
+				}
+			}
+			if c.want {
+				assert.Contains(t, b.state(0).Quarantined[c.model], "crashed mock 3 times")
+			} else {
+				assert.Empty(t, b.state(0).Quarantined)
+			}
+			assert.Empty(t, b.state(1).Quarantined)
+			b.answers(0)
+		})
+	}
+}
+
+// A poison request beside others: whoever was there has a new print each time, the poison one not.
+func TestAPoisonRequestAmongOthersQuarantinesNothing(t *testing.T) {
+	b := openReal(t, engine.Options{})
+	for i := range 4 {
+		wait := b.streaming(t.Context(), job(0, "m", fmt.Sprintf("[[endless]] [[slow 1]] %d", i)))
+		_, err := b.run(t.Context(), job(0, "m", "[[die]]"))
+		exitOf(t, err)
+		_, err = wait()
+		exitOf(t, err)
+	}
+	assert.Empty(t, b.state(0).Quarantined)
+	b.answers(0)
+}
+
+func TestACrashInPrepareIsNotBlamedOnAnyModel(t *testing.T) {
+	b := openReal(t, engine.Options{})
+	for i := range 4 {
+		_, err := b.Prepare(t.Context(), llm.PrepareRequest{Model: llm.ModelRef{Name: "m"}, Prompt: fmt.Sprint("[[die-prepare]]", i)})
+		assert.Equal(t, "prepare", exitOf(t, err).Phase)
+	}
+	assert.Empty(t, b.state(0).Quarantined)
+}
+
+func TestPrepareOutlivesTheCrashOfAnother(t *testing.T) {
+	b := openReal(t, engine.Options{})
+	b.answers(0)
+	for range 5 {
+		var both sync.WaitGroup
+		both.Go(func() { b.run(t.Context(), job(0, "m", "[[prefill 5]] [[die-prefill]]")) })
+		for range 20 {
+			_, err := b.Prepare(t.Context(), llm.PrepareRequest{Prompt: "hello"})
+			assert.NoError(t, err)
+		}
+		both.Wait()
+	}
+}
+
+func TestAFloodOnStderrHoldsUpNothing(t *testing.T) {
+	var log bytes.Buffer
+	b := openReal(t, engine.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	wait := b.streaming(t.Context(), job(0, "m", "[[endless]] [[slow 1]]"))
+	text, err := b.run(t.Context(), job(0, "m", "[[flood 100]]"))
+	require.NoError(t, err)
+	assert.Equal(t, llmtest.Canned, text)
+	b.kill(0)
+	_, err = wait()
+	exitOf(t, err)
+	b.Close()
+	assert.Less(t, log.Len(), 4<<20, "the log is bounded")
+	assert.Contains(t, log.String(), "a native library has much to say")
+}
+
+func TestNoiseInTheFramesEndsTheChildWithOneSentence(t *testing.T) {
+	b := openReal(t, engine.Options{})
+	_, err := b.run(t.Context(), job(0, "m", "[[garbage]]"))
+	exit := exitOf(t, err)
+	assert.False(t, exit.Fault)
+	assert.Contains(t, exit.Reason, "bytes that are no frame: 5b 57 41 52")
+	b.answers(0)
+}
+
+func TestAHangingChildIsReplaced(t *testing.T) {
+	b := openReal(t, engine.Options{Parallel: 1, Patience: 50 * time.Millisecond, HangLimit: 100 * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	wait := b.streaming(ctx, job(0, "m", "[[hang-after 1]]"))
+	pid := b.state(0).PID
+	cancel()
+	_, err := wait()
+	assert.ErrorIs(t, err, context.Canceled)
+	b.answers(0)
+	assert.NotEqual(t, pid, b.state(0).PID)
+}
+
+func TestARuntimeErrorReplacesTheChildWhenItIsFree(t *testing.T) {
+	b := openReal(t, engine.Options{})
+	b.answers(0)
+	pid := b.state(0).PID
+	_, err := b.run(t.Context(), job(0, "m", "[[error-after 2]]"))
+	assert.Equal(t, llm.CodeEngine, llm.CodeOf(err))
+	b.answers(0)
+	assert.NotEqual(t, pid, b.state(0).PID, "nothing is unloaded from a device that reported an error")
+}
+
+func TestAStartThatFailsSaysWhy(t *testing.T) {
+	t.Run("no such program", func(t *testing.T) {
+		b := open(t, engine.Options{Command: func(llm.Device) engine.Command { return engine.Command{Path: "/no/such/program"} }})
+		_, err := b.run(t.Context(), job(0, "m", "hello"))
+		assert.Equal(t, llm.CodeUnavailable, llm.CodeOf(err))
+		assert.ErrorContains(t, err, "start the engine process for mock")
+		assert.ErrorContains(t, err, "install Signalbox again")
+	})
+	t.Run("it ends at once", func(t *testing.T) {
+		b := open(t, engine.Options{Command: func(d llm.Device) engine.Command {
+			c := childProcess(d)
+			c.Env, c.Args = nil, []string{"-test.run=^$", "-no.such.flag"}
+			return c
+		}})
+		_, err := b.Devices(t.Context())
+		assert.Equal(t, llm.CodeUnavailable, llm.CodeOf(err))
+		assert.ErrorContains(t, err, "exit status 2")
+	})
+}
+
+func TestDevicesComeFromAChildThatEnds(t *testing.T) {
+	nothingLeft(t)
+	b := openReal(t, engine.Options{})
+	states, err := b.Devices(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, states, 2)
+	assert.Zero(t, states[0].PID)
+	b.Close()
+}
+
+func TestTheChildsEnvironmentIsBuiltAnew(t *testing.T) {
+	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "ONEDNN_VERBOSE", "OV_NPU_LOG_LEVEL", "HF_TOKEN", "HTTPS_PROXY", "OPENCL_VENDOR_PATH", "LANG"} {
+		if name != "LD_PRELOAD" { // the test itself would not start its processes
+			t.Setenv(name, "1")
+		}
+	}
+	b := openReal(t, engine.Options{})
+	b.answers(0)
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", b.state(0).PID))
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	var names []string
+	for entry := range strings.SplitSeq(strings.TrimRight(string(environ), "\x00"), "\x00") {
+		name, _, _ := strings.Cut(entry, "=")
+		names = append(names, name)
+	}
+	assert.Subset(t, []string{"LC_ALL", "PATH", "HOME", "TZ", role}, names)
+	assert.Contains(t, string(environ), "LC_ALL=C.UTF-8")
+}
+
+func TestRandomLeaversOnRealProcesses(t *testing.T) {
+	nothingLeft(t)
+	b := openReal(t, engine.Options{})
+	var all sync.WaitGroup
+	for i := range 60 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i*7%300)*time.Millisecond)
+			defer cancel()
+			_, err := b.run(ctx, job(i%2, "m", "[[tokens 50]] [[slow 1]]"))
+			if err != nil {
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+		})
+	}
+	all.Wait()
+	for device := range 2 {
+		until(t, "no turn is taken", func() bool { return b.state(device).Running == 0 })
+		b.answers(device)
+	}
+	b.Close()
+}
