@@ -57,17 +57,8 @@ func (r *Runner) run(ctx context.Context, c *chat, a *answer) error {
 // slot returns the slot for a request and how many of its prompt's tokens are in it already.
 func (r *Runner) slot(ctx context.Context, c *chat, req llm.GenerateRequest) (s *slot, keep int, err error) {
 	if c.alone != nil {
-		if err := c.alone.take(ctx); err != nil {
-			return nil, 0, err
-		}
-		if c.single == nil {
-			if c.single, err = c.newSlot(); err != nil {
-				c.alone.give()
-				return nil, 0, engineError(err, "begin an answer of %s", c.name)
-			}
-		}
-		c.single.forget()
-		return c.single, 0, nil
+		s, err := c.only(ctx, req)
+		return s, 0, err
 	}
 	// What was computed in another way differs in the last digits: a seed promises the same answer again.
 	if seeded := req.Sampling.Seed != nil && *req.Sampling.Seed != -1; !seeded {
@@ -82,6 +73,31 @@ func (r *Runner) slot(ctx context.Context, c *chat, req llm.GenerateRequest) (s 
 		return nil, 0, engineError(err, "begin an answer of %s", c.name)
 	}
 	return s, 0, nil
+}
+
+// only returns the one slot of a model on the NPU, for an answer of its own. There the plugin itself reuses prefixes, and does not tell
+// how much: no cached tokens are reported.
+func (c *chat) only(ctx context.Context, req llm.GenerateRequest) (*slot, error) {
+	if err := c.alone.take(ctx); err != nil {
+		return nil, err
+	}
+	// The plugin takes a single token for the next one of the conversation before, whatever its position. And its prefixes
+	// must not be shared between owners.
+	if s := c.single; s != nil && (len(req.Tokens) == 1 || s.owner != req.Owner) {
+		s.close()
+		c.single = nil
+	}
+	if c.single == nil {
+		s, err := c.newSlot()
+		if err != nil {
+			c.alone.give()
+			return nil, engineError(err, "begin an answer of %s", c.name)
+		}
+		c.single = s
+	}
+	c.single.owner = req.Owner
+	c.single.forget()
+	return c.single, nil
 }
 
 // goOn tells whether to go on in slot s from its first keep tokens, rather than to begin again.

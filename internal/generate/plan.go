@@ -60,8 +60,9 @@ func (p *plan) npu(req llm.LoadRequest, context int, emulate bool) {
 	prompt = min(prompt, context-1)
 	maps.Copy(p.properties, openvino.Properties{
 		"NPU_USE_NPUW": "YES", "NPUW_LLM": "YES", "NPUW_LLM_BATCH_DIM": "0", "NPUW_LLM_SEQ_LEN_DIM": "2",
-		"NPUW_LLM_MAX_PROMPT_LEN":   strconv.Itoa(prompt),
-		"NPUW_LLM_MIN_RESPONSE_LEN": strconv.Itoa(reserve),
+		"NPUW_LLM_MAX_PROMPT_LEN":        strconv.Itoa(prompt),
+		"NPUW_LLM_MIN_RESPONSE_LEN":      strconv.Itoa(reserve),
+		"NPUW_LLM_ENABLE_PREFIX_CACHING": "YES",
 	})
 	if emulate {
 		p.properties["NPUW_DEVICES"], p.properties["NPUW_ONLINE_PIPELINE"] = "CPU", "NONE"

@@ -62,6 +62,23 @@ func TestTokenizerIsUncut(t *testing.T) {
 	}
 }
 
+func TestTruncateCutsNothing(t *testing.T) {
+	dir := testenv.EmbedModel(t)
+	g, err := ir.Read(filepath.Join(dir, "openvino_tokenizer.xml"))
+	require.NoError(t, err)
+	_, err = ir.Uncut(g, ir.Weights{ReaderAt: strings.NewReader(""), Size: 0})
+	require.NoError(t, err)
+	again, err := ir.Parse(g.Bytes())
+	require.NoError(t, err)
+	for _, l := range again.Layers("Truncate") {
+		length, _ := again.Source(l, len(l.Outputs))
+		require.Equal(t, "Select", length.Type)
+		_, on := again.Source(length, 1)
+		_, off := again.Source(length, 2)
+		assert.Equal(t, off, on)
+	}
+}
+
 func TestVocabularyIsReadFromTheDetokenizer(t *testing.T) {
 	v, err := ir.ReadVocabulary(read(t, "openvino_detokenizer.xml"), weights(t, "openvino_detokenizer.bin"))
 	require.NoError(t, err)

@@ -23,13 +23,28 @@ func Uncut(g *Graph, w Weights) (limit int, err error) {
 		}
 	}
 	for _, l := range g.Layers("Truncate") {
-		for i := range l.Outputs {
-			if err := g.Bypass(l, i, i); err != nil {
-				return 0, err
-			}
+		if err := disable(g, l); err != nil {
+			return 0, err
 		}
 	}
 	return limit, nil
+}
+
+// disable makes a Truncate operation cut nothing. Its length, the input behind those it passes on, is a constant, or a Select
+// between a length and "none" by a variable: then both become "none", for a variable that nothing reads breaks the model.
+func disable(g *Graph, truncate *Layer) error {
+	length, _ := g.Source(truncate, len(truncate.Outputs))
+	if length != nil && length.Type == "Select" {
+		if none, from := g.Source(length, 2); none != nil {
+			return g.Feed(length, 1, from)
+		}
+	}
+	for i := range truncate.Outputs {
+		if err := g.Bypass(truncate, i, i); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Vocabulary is what a detokenizer knows about its tokens.
