@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -190,10 +191,11 @@ func TestEndedEntryDoesNotChange(t *testing.T) {
 }
 
 func TestDurationIgnoresTheWallClock(t *testing.T) {
-	wall := time.Now()
-	j := open(t, newPath(t), journal.Options{Now: func() time.Time { return wall }})
+	var wall atomic.Int64
+	wall.Store(noon.UnixNano())
+	j := open(t, newPath(t), journal.Options{Now: func() time.Time { return time.Unix(0, wall.Load()) }})
 	l := j.Begin(journal.Entry{})
-	wall = wall.Add(-time.Hour).Round(0) // set back, and without its monotonic reading
+	wall.Add(-int64(time.Hour)) // set back, and without a monotonic reading that would help
 	l.End(nil)
 	assert.Equal(t, l.Entry().StartedAt.UnixNano(), l.Entry().EndedAt.UnixNano(), "never negative")
 }
@@ -241,6 +243,14 @@ func TestFilesAreThisUsersAlone(t *testing.T) {
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+
+	require.NoError(t, j.Close())
+	path := filepath.Join(dir, "journal.db")
+	require.NoError(t, os.Chmod(path, 0o644)) // as an older program would have left it
+	open(t, path)
+	info, err = os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
 func TestPathMayHoldAnything(t *testing.T) {

@@ -26,6 +26,8 @@ func (j *Journal) tidy() {
 }
 
 func (s *store) prune(ctx context.Context, now time.Time, running, retention time.Duration, maxBytes int64) error {
+	s.pruning.Lock()
+	defer s.pruning.Unlock()
 	if s.passed.IsZero() {
 		if err := s.inTx(ctx, func(tx *sql.Tx) (err error) {
 			s.passed, err = passed(ctx, tx, now)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"modernc.org/sqlite"
@@ -58,10 +59,11 @@ var errNewer = errors.New("written by a newer Signalbox")
 
 // store is an open file.
 type store struct {
-	db     *sql.DB   // one connection: SQLite has one writer
-	reads  *sql.DB   // a few that cannot write
-	newer  bool      // nothing may be written
-	passed time.Time // see retention.go; the writer's own
+	db      *sql.DB // one connection: SQLite has one writer
+	reads   *sql.DB // a few that cannot write
+	newer   bool    // nothing may be written
+	pruning sync.Mutex
+	passed  time.Time // see retention.go; guarded by pruning
 }
 
 // openStore opens or makes the file. The notice says what happened to a damaged one.
@@ -98,13 +100,18 @@ func private(path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
+	if err := f.Close(); err != nil {
 		return err
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return f.Chmod(0o600)
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if info, err := os.Stat(path + suffix); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+			if err := os.Chmod(path+suffix, 0o600); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

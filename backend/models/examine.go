@@ -2,6 +2,7 @@ package models
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -51,8 +52,11 @@ type config struct {
 // returned with it, a Damaged model, is not to be kept.
 func examine(f folder) (Model, error) {
 	m := Model{
-		Name: f.name, Dir: f.dir, Source: f.manifest.Source, Kind: f.manifest.Kind,
+		Name: f.name, Dir: f.dir, Source: f.manifest.Source,
 		Family: f.manifest.Family, ParameterCount: f.manifest.ParameterCount, Quantization: f.manifest.Quantization,
+	}
+	if kind := f.manifest.Kind; kind == KindChat || kind == KindEmbedding {
+		m.Kind = kind
 	}
 	for _, file := range f.files {
 		m.Size += file.size
@@ -63,11 +67,13 @@ func examine(f folder) (Model, error) {
 	m.configure(f)
 	m.License = f.license()
 	if m.Damaged = f.incomplete(); m.Damaged != "" {
+		m.Kind = cmp.Or(m.Kind, KindChat)
 		return m, nil
 	}
 	g, err := readGraph(filepath.Join(f.dir, "openvino_model.xml"))
 	if err != nil {
 		m.Damaged = fmt.Sprintf("openvino_model.xml cannot be read: %v.", err)
+		m.Kind = cmp.Or(m.Kind, KindChat)
 		return m, nil
 	}
 	m.measure(g)
@@ -138,7 +144,7 @@ func (m *Model) configure(f folder) {
 // measure takes over what the graph shows. Of its size the makers' own count wins: parts that are not needed to run the
 // model are left out of the graph.
 func (m *Model) measure(g graph) {
-	if m.Kind != KindChat && m.Kind != KindEmbedding {
+	if m.Kind == "" {
 		m.Kind = KindEmbedding
 		if g.generates() {
 			m.Kind = KindChat

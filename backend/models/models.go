@@ -24,8 +24,8 @@ const (
 type Model struct {
 	Name            string      `json:"name"` // canonical: "smollm2:135m", "all-minilm"
 	Dir             string      `json:"-"`
-	Digest          string      `json:"digest"` // 64 hex digits over names and contents of its files; empty where Damaged
-	Kind            string      `json:"kind"`
+	Digest          string      `json:"digest"`         // 64 hex digits over names and contents of its files; empty where Damaged
+	Kind            string      `json:"kind"`           // KindChat where nothing says otherwise
 	Family          string      `json:"family"`         // "llama", "qwen3", "bert"
 	ParameterSize   string      `json:"parameter_size"` // "134.5M"; empty: unknown
 	ParameterCount  int64       `json:"parameter_count"`

@@ -230,6 +230,7 @@ func TestFoldersThatCannotBeUsedAreListedWithTheReason(t *testing.T) {
 			require.Len(t, list, 1)
 			assert.Contains(t, list[0].Damaged, c.says)
 			assert.Empty(t, list[0].Digest)
+			assert.Equal(t, models.KindChat, list[0].Kind)
 			made(t, dir, "m", nil) // made good
 			assert.Empty(t, find(t, l, "m").Damaged)
 		})

@@ -274,7 +274,10 @@ func (e *evaluation) refuse(down []turnedDown) (string, error) {
 	if e.pin.set() && len(down) == 0 {
 		err := llm.Errorf(llm.CodeUnavailable, "the request asks for %s, but there is none here", e.pin.label())
 		err.Param = "device"
-		return RulePinned, err.WithHint("use %s", e.labels())
+		if others := e.labels(); others != "" {
+			err.Hint = "use " + others
+		}
+		return RulePinned, err
 	}
 	clauses := make([]string, 0, len(down))
 	has := map[string]bool{}

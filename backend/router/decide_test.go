@@ -266,6 +266,8 @@ func TestRefusalsSayWhatStandsInTheWay(t *testing.T) {
 		"pinned to a device that is not there": {
 			pinned("npu", facts(412, dev(cpu, 0), dev(gpu, 0))), llm.CodeUnavailable, "pinned",
 			"the request asks for the NPU, but there is none here: use GPU or CPU"},
+		"pinned without any device": {
+			pinned("npu", facts(412)), llm.CodeUnavailable, "pinned", "the request asks for the NPU, but there is none here"},
 		"pinned to a number that is not there": {
 			pinned("GPU.7", facts(412, dev(cpu, 0), dev(gpu, 0))), llm.CodeUnavailable, "pinned",
 			"the request asks for the GPU.7, but there is none here: use GPU or CPU"},
