@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"signalbox/backend/llm"
 )
@@ -21,7 +22,8 @@ func (s *Server) embed(w *response, r *http.Request, req llm.Request, embed llm.
 	if err != nil {
 		return rec, out, err
 	}
-	for _, i := range out.Truncated { // a vector of half a text must not pass for one of the whole
+	rec.Clamped = slices.Clip(rec.Clamped) // the record is shared: add to a copy
+	for _, i := range out.Truncated {      // a vector of half a text must not pass for one of the whole
 		rec.Clamped = append(rec.Clamped, fmt.Sprintf("input[%d]", i))
 	}
 	setRecordHeaders(w.Header(), rec)

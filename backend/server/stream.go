@@ -42,12 +42,13 @@ func (s *Server) generate(w *response, r *http.Request, req llm.Request, streami
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	st := &stream{w: w, f: f, cancel: cancel, every: s.deps.PingEvery}
+	defer st.stopWaiting() // also when the dispatcher panics: no timer may write after the handler
 	rec, stats, err := s.deps.Dispatch.Generate(ctx, s.call(w, r, req), dispatch.Answer{Begin: st.begin, Delta: st.delta})
-	st.stopWaiting()
+	begun := st.stopWaiting()
 	switch {
 	case err == nil:
 		return st.done(rec, stats)
-	case !st.begun:
+	case !begun:
 		return err
 	}
 	st.failed(wireError(ctx, err))
@@ -84,12 +85,15 @@ type stream struct {
 	begun   bool        // the header is out; guarded by mu
 	err     error       // the first write that failed; guarded by mu
 	waiting *time.Timer // fires when nothing was written for a while; guarded by mu
-	ended   bool        // no more signs of life; guarded by mu
+	ended   bool        // the dispatcher has returned; guarded by mu
 }
 
 func (st *stream) begin(rec llm.Record) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if st.ended { // a dispatcher's timer came too late: the handler is about to answer
+		return context.Canceled
+	}
 	return st.beginLocked(rec)
 }
 
@@ -146,14 +150,16 @@ func (st *stream) lost(err error) error {
 	return st.err
 }
 
-// stopWaiting ends the signs of life. No frame of theirs comes after it returned.
-func (st *stream) stopWaiting() {
+// stopWaiting ends the signs of life, and what a timer could begin: after it returned only the handler writes. It reports
+// whether the header is out.
+func (st *stream) stopWaiting() (begun bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.ended = true
 	if st.waiting != nil {
 		st.waiting.Stop()
 	}
+	return st.begun
 }
 
 func (st *stream) done(rec llm.Record, stats llm.Stats) error {
