@@ -256,7 +256,7 @@ func (j *Journal) ended(l *Live) {
 	j.live = slices.DeleteFunc(j.live, func(other *Live) bool { return other == l })
 	j.ring = append(j.ring, l.entry)
 	if over := len(j.ring) - ringSize; over > 0 {
-		j.ring = slices.Clone(j.ring[over:])
+		j.ring = j.ring[over:]
 		j.dropped += over
 	}
 	signal(j.wake)

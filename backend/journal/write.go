@@ -114,7 +114,7 @@ func (j *Journal) move(s *store, batch []Entry, lost int) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	stored := max(0, len(batch)-(j.dropped-lost)) // the ring may have dropped some of them meanwhile
-	j.ring = slices.Clone(j.ring[stored:])
+	j.ring = j.ring[stored:]
 	return nil
 }
 
