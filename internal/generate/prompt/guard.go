@@ -3,17 +3,15 @@ package prompt
 import (
 	"slices"
 	"strings"
-
-	"signalbox/backend/llm"
+	"unicode/utf8"
 )
 
 // A document that says <|im_end|> must not end the turn it stands in. So before rendering each special-token literal in
 // a message or a tool becomes one private-use character, which no template touches; afterwards the text is cut there and
 // the literal put back as a segment of its own, for the tokenizer to spell out.
-const (
-	firstMark = 0xF0000 // plane 15, 16: private use
-	lastMark  = 0x10FFFD
-)
+//
+// Private-use characters that somebody wrote go with an escape before them, so that no mark can be forged.
+const firstMark = 0xF0000 // plane 15; up to the end of plane 16 all is private use
 
 // literals finds special-token literals in text, longest first.
 type literals struct {
@@ -35,55 +33,37 @@ func newLiterals(list []string) *literals {
 
 // at returns the index of the literal that s begins with, -1 for none.
 func (l *literals) at(s string) int {
+	if !l.first[s[0]] {
+		return -1
+	}
 	return slices.IndexFunc(l.list, func(literal string) bool { return strings.HasPrefix(s, literal) })
 }
 
-// guard marks the literals of one render.
-type guard struct {
-	*literals
-	base rune // the mark of list[0]
-}
-
-// newGuard chooses marks that occur nowhere in texts, so that nobody can forge one.
-func newGuard(l *literals, texts []string) (guard, error) {
-	used := map[rune]bool{}
-	for _, text := range texts {
-		for _, r := range text {
-			if r >= firstMark {
-				used[r] = true
-			}
-		}
-	}
-	free := 0
-	for r := rune(firstMark); r <= lastMark; r++ {
-		free++
-		if used[r] {
-			free = 0
-		}
-		if free > len(l.list) {
-			return guard{l, r - rune(free) + 1}, nil
-		}
-	}
-	return guard{}, llm.Errorf(llm.CodeInvalid, "the messages use too many private-use characters (U+F0000 and above)")
-}
+// escape stands before a character that was there already: the mark after the last literal's.
+func (l *literals) escape() rune { return firstMark + rune(len(l.list)) }
 
 // mark replaces each literal in s by its mark.
-func (g guard) mark(s string) string {
+func (l *literals) mark(s string) string {
 	var out strings.Builder
 	from := 0
 	for i := 0; i < len(s); {
-		n := -1
-		if g.first[s[i]] {
-			n = g.at(s[i:])
-		}
-		if n < 0 {
-			i++
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r >= firstMark && r <= l.escape() {
+			out.WriteString(s[from:i])
+			out.WriteRune(l.escape())
+			out.WriteRune(r)
+			i += size
+			from = i
 			continue
 		}
-		out.WriteString(s[from:i])
-		out.WriteRune(g.base + rune(n))
-		i += len(g.list[n])
-		from = i
+		if n := l.at(s[i:]); n >= 0 {
+			out.WriteString(s[from:i])
+			out.WriteRune(firstMark + rune(n))
+			i += len(l.list[n])
+			from = i
+			continue
+		}
+		i += size
 	}
 	if from == 0 {
 		return s
@@ -93,7 +73,7 @@ func (g guard) mark(s string) string {
 }
 
 // split cuts rendered text at the marks.
-func (g guard) split(s string) []Segment {
+func (l *literals) split(s string) []Segment {
 	var segments []Segment
 	var text strings.Builder
 	literal := false
@@ -108,12 +88,19 @@ func (g guard) split(s string) []Segment {
 		literal = kind
 		text.WriteString(piece)
 	}
-	from := 0
+	from, escaped := 0, false
 	for i, r := range s {
-		if n := int(r - g.base); n >= 0 && n < len(g.list) {
+		n := int(r - firstMark)
+		switch {
+		case escaped || n < 0 || n > len(l.list):
+			escaped = false
+		case n == len(l.list):
 			add(s[from:i], false)
-			add(g.list[n], true)
-			from = i + len(string(r))
+			from, escaped = i+utf8.RuneLen(r), true
+		default:
+			add(s[from:i], false)
+			add(l.list[n], true)
+			from = i + utf8.RuneLen(r)
 		}
 	}
 	add(s[from:], false)

@@ -9,12 +9,12 @@ package prompt
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
-	"github.com/ardanlabs/jinja"
-
 	"signalbox/backend/llm"
+	"signalbox/internal/generate/prompt/jinja"
 )
 
 // Template is a model's chat template. It may be used by several goroutines at once.
@@ -72,7 +72,7 @@ func Load(dir string, special ...string) (*Template, error) {
 }
 
 func compile(file, text string) (*jinja.Template, error) {
-	t, err := jinja.Compile(text)
+	t, err := jinja.Parse(text)
 	if err != nil {
 		return nil, llm.Errorf(llm.CodeUnsupported, "compile the chat template in %s: %w", file, err)
 	}
@@ -94,14 +94,10 @@ func (t *Template) StartsWithBOS(segments []Segment) bool {
 // Render writes the conversation as the model expects it. Ordinary conversations come out as one segment.
 // When the template refuses the conversation, the error has CodeInvalid and the template's own words.
 func (t *Template) Render(in Input) ([]Segment, error) {
-	g, err := newGuard(t.literals, texts(in))
-	if err != nil {
-		return nil, err
-	}
 	if t.main == nil {
-		return g.split(fallback(in, g.mark)), nil
+		return t.literals.split(fallback(in, t.literals.mark)), nil
 	}
-	data, err := t.data(in, g.mark)
+	data, err := t.data(in)
 	if err != nil {
 		return nil, err
 	}
@@ -109,38 +105,53 @@ func (t *Template) Render(in Input) ([]Segment, error) {
 	if len(in.Tools) > 0 {
 		template = t.tools
 	}
-	text, err := template.RenderValues(data)
+	text, err := template.Render(data, jinja.Limits{}, in.Now)
 	if err != nil {
-		return nil, llm.Errorf(llm.CodeInvalid, "the model's chat template (%s) refuses this conversation: %w", t.source.file, err)
+		return nil, t.refusal(err)
 	}
-	return g.split(text), nil
+	return t.literals.split(text), nil
+}
+
+// refusal words a failed render for people.
+func (t *Template) refusal(err error) error {
+	e, ok := errors.AsType[*jinja.Error](err)
+	switch {
+	case !ok:
+		return llm.Errorf(llm.CodeInternal, "render the model's chat template (%s): %w", t.source.file, err)
+	case e.Budget:
+		return llm.Errorf(llm.CodeInvalid, "render the model's chat template (%s): %w", t.source.file, err).
+			WithHint("a shorter conversation may do; else the template is broken or hostile")
+	case e.Raised:
+		return llm.Errorf(llm.CodeInvalid, "the model's chat template (%s) refuses this conversation: %w", t.source.file, err)
+	}
+	return llm.Errorf(llm.CodeInvalid, "the model's chat template (%s) cannot render this conversation: %w", t.source.file, err)
 }
 
 // data is what the template sees, by the names transformers' apply_chat_template uses.
-func (t *Template) data(in Input, mark func(string) string) (map[string]jinja.Value, error) {
-	data := map[string]jinja.Value{
-		"add_generation_prompt": jinja.NewBool(in.AddGenerationPrompt),
-		"tools":                 jinja.None(),
-		"documents":             jinja.None(),
+func (t *Template) data(in Input) (map[string]any, error) {
+	data := map[string]any{
+		"add_generation_prompt": in.AddGenerationPrompt,
+		"tools":                 nil,
+		"documents":             nil,
 	}
 	for name, text := range t.tokens {
-		data[name] = jinja.NewString(text)
+		data[name] = text
 	}
 	if in.Thinking != nil {
-		data["enable_thinking"] = jinja.NewBool(*in.Thinking) // Qwen, GLM
-		data["thinking"] = jinja.NewBool(*in.Thinking)        // DeepSeek, Granite
+		data["enable_thinking"] = *in.Thinking // Qwen, GLM
+		data["thinking"] = *in.Thinking        // DeepSeek, Granite
 	}
-	var messages []jinja.Value
+	messages := jinja.NewList()
 	for _, m := range in.Messages {
-		message, err := messageValue(m, mark)
+		message, err := messageValue(m, t.literals.mark)
 		if err != nil {
 			return nil, err
 		}
-		messages = append(messages, message)
+		messages.Items = append(messages.Items, message)
 	}
-	data["messages"] = jinja.NewList(messages)
+	data["messages"] = messages
 	if len(in.Tools) > 0 {
-		tools, err := fromJSONValue(in.Tools, mark)
+		tools, err := jinja.FromJSON(in.Tools, t.literals.mark)
 		if err != nil {
 			return nil, llm.Errorf(llm.CodeInvalid, "read tools: %w", err)
 		}
@@ -159,16 +170,4 @@ func fallback(in Input, mark func(string) string) string {
 		out.WriteString("assistant:")
 	}
 	return out.String()
-}
-
-// texts lists all that outsiders wrote, escaped or not.
-func texts(in Input) []string {
-	all := []string{string(in.Tools)}
-	for _, m := range in.Messages {
-		all = append(all, m.Role, m.Content, m.Thinking, m.ToolCallID, m.ToolName)
-		for _, c := range m.ToolCalls {
-			all = append(all, c.ID, c.Name, string(c.Arguments))
-		}
-	}
-	return all
 }
