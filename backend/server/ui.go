@@ -13,6 +13,7 @@ import (
 
 	"signalbox/backend/journal"
 	"signalbox/backend/llm"
+	"signalbox/internal/config"
 )
 
 // uiRoutes is what the window's listener has beside the API.
@@ -129,7 +130,10 @@ func (s *Server) uiSettings(w *response, _ *http.Request) error {
 
 // uiSaveSettings changes what the body names and leaves the rest as it is.
 func (s *Server) uiSaveSettings(w *response, r *http.Request) error {
-	settings := s.deps.Settings()
+	settings, err := copyOf(s.deps.Settings())
+	if err != nil {
+		return err
+	}
 	if err := decode(w, r, &settings); err != nil {
 		return err
 	}
@@ -140,6 +144,16 @@ func (s *Server) uiSaveSettings(w *response, r *http.Request) error {
 		return err
 	}
 	return s.uiSettings(w, r)
+}
+
+// copyOf shares nothing with its argument: decoding into a list writes over the list that is there, and that one is in force.
+func copyOf(settings config.Settings) (config.Settings, error) {
+	var c config.Settings
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return c, err
+	}
+	return c, json.Unmarshal(text, &c)
 }
 
 func (s *Server) uiChats(w *response, _ *http.Request) error {
@@ -174,9 +188,13 @@ func (s *Server) uiSaveChat(w *response, r *http.Request) error {
 	if !chatID.MatchString(id) {
 		return llm.Errorf(llm.CodeInvalid, "a chat's id is up to 64 letters, digits, - and _")
 	}
-	var chat journal.Chat
-	if err := decode(w, r, &chat); err != nil {
+	body, err := readBody(w, r)
+	if err != nil {
 		return err
+	}
+	var chat journal.Chat
+	if err := json.Unmarshal(body, &chat); err != nil { // unknown fields are dropped: a chat must not be lost over one
+		return llm.Errorf(llm.CodeInvalid, "read the chat: %w", err)
 	}
 	chat.ID, chat.UpdatedAt = id, time.Now().UTC()
 	if chat.CreatedAt.IsZero() {
@@ -206,8 +224,8 @@ func missing(err error, sentence string) error {
 	return err
 }
 
-// decode reads the body of our own endpoints. A field that is not known is a mistake of the page, and "stream" is one that
-// must not be answered by a single frame.
+// decode reads the body of our own endpoints. A field that is not known is a mistake, and "stream" is one that must not be
+// answered by a single frame (L23).
 func decode(w *response, r *http.Request, v any) error {
 	body, err := readBody(w, r)
 	if err != nil {

@@ -104,6 +104,10 @@ func TestSettingsChangeByNameAndAreChecked(t *testing.T) {
 		assert.Equal(t, 400, status, bad)
 		assert.NotEmpty(t, object(t, text)["error"])
 	}
+	inForce := r.deps.Settings().Preference
+	status, _ = r.call(t, "PUT", "/ui/settings", `{"preference":["CPU"],"theme":"pink"}`)
+	assert.Equal(t, 400, status)
+	assert.Equal(t, []string{"NPU", "GPU", "CPU"}, inForce, "a refused change must not touch what is in force")
 	_, text = r.call(t, "GET", "/ui/settings", "")
 	assert.Equal(t, "dark", object(t, text)["theme"])
 }
