@@ -32,6 +32,9 @@ export function waitingLine(entry: Entry | undefined, since: number, now: number
   }
 }
 
+/** The server's errors begin in lower case, as parts of a longer one. */
+export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** The state column of a request. */
 export function stateWord(entry: Entry): string {
   switch (entry.state) {
@@ -49,6 +52,27 @@ export function stateWord(entry: Entry): string {
 }
 
 export const running = (entry: Entry) => entry.state !== 'done' && !entry.outcome && !entry.ended_at;
+
+/** The record in a journal entry, without what only the live row needs. */
+export function recordOf(entry: Entry): Record {
+  const record: Partial<Entry> = { ...entry };
+  for (const key of liveOnly) delete record[key];
+  return record as Record;
+}
+
+const liveOnly = [
+  'state',
+  'position',
+  'phase',
+  'client',
+  'user_agent',
+  'route',
+  'model_asked',
+  'started_at',
+  'ended_at',
+  'error',
+  'tokens_so_far',
+] as const satisfies (keyof Entry)[];
 
 const fallbacks: { [reason: string]: string } = {
   busy: 'it would have waited longer there',

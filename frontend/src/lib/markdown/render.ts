@@ -42,6 +42,8 @@ const purify = {
       ' ',
     ),
   ALLOWED_ATTR: ['href', 'class', 'start', 'data-language'],
+  // Else the rule for addresses below would also apply to what is in them.
+  ADD_URI_SAFE_ATTR: ['start', 'data-language'],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,

@@ -12,7 +12,7 @@ export class StreamView {
   private frame = 0;
   private settled = 0;
   private env: Env = {};
-  private tail: HTMLElement[] = [];
+  private tail: { element: HTMLElement; html: string; closed: boolean }[] = [];
   private done = false;
 
   constructor(
@@ -59,19 +59,25 @@ export class StreamView {
   private render(done: boolean): void {
     const { blocks, finished, settled } = renderBlocks(this.source.slice(this.settled), this.env);
     blocks.forEach((block, i) => {
-      const element = this.tail[i];
-      const settles = done || i < finished;
-      if (element && block.fence && !settles && growFence(element, block.fence)) return;
-      const made = document.createElement('div');
-      made.className = 'block';
-      made.innerHTML = block.html;
-      dressLinks(made);
-      dressCode(made, settles);
-      if (element) element.replaceWith(made);
-      else this.root.append(made);
-      this.tail[i] = made;
+      const old = this.tail[i];
+      // What another block follows is not open any more, also when that one may still turn out to be a part of it.
+      const closed = done || i < blocks.length - 1;
+      // Only code looks different once it is closed.
+      if (old?.html === block.html && (old.closed === closed || !block.html.includes('<code data-language'))) return;
+      if (old && !closed && block.fence && growFence(old.element, block.fence)) {
+        old.html = block.html;
+        return;
+      }
+      const element = document.createElement('div');
+      element.className = 'block';
+      element.innerHTML = block.html;
+      dressLinks(element);
+      dressCode(element, closed);
+      if (old) old.element.replaceWith(element);
+      else this.root.append(element);
+      this.tail[i] = { element, html: block.html, closed };
     });
-    for (const extra of this.tail.splice(blocks.length)) extra.remove();
+    for (const extra of this.tail.splice(blocks.length)) extra.element.remove();
     this.tail.splice(0, finished);
     this.settled += settled;
   }

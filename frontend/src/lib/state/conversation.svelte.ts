@@ -3,7 +3,7 @@ import { streamChat } from '../api/chat';
 import { ApiError, OfflineError } from '../api/http';
 import type { Chat, ChatMessage, Entry, Record } from '../api/types';
 import { newId } from '../id';
-import { running } from '../words';
+import { recordOf, running } from '../words';
 import { requests } from './requests.svelte';
 
 /** One message on screen. */
@@ -149,7 +149,7 @@ export class Conversation {
       if (controller.signal.aborted) reply.stopped = true;
       else fail(reply, err);
       // The stream had no last line; what the listener last said about the request is the best there is.
-      reply.record ??= this.live && { ...this.live };
+      reply.record ??= this.live && recordOf(this.live);
     } finally {
       reply.streaming = false;
       this.controller = null;
@@ -205,7 +205,7 @@ export class Conversation {
     if (!traceId) return;
     const done = requests.listen((entry) => {
       if (entry.trace_id !== traceId || running(entry)) return;
-      reply.record = entry;
+      reply.record = recordOf(entry);
       end();
     });
     const end = () => {
@@ -216,7 +216,7 @@ export class Conversation {
     const timer = setTimeout(done, 30_000);
     const known = requests.get(traceId);
     if (known && !running(known)) {
-      reply.record = known;
+      reply.record = recordOf(known);
       end();
     }
   }

@@ -1,0 +1,26 @@
+import type { Chat, Device, Entry, Model, Settings, Status } from '../src/lib/api/types';
+
+export interface MockState {
+  status: Status & { devices: Device[]; notices: { level: string; text: string }[] };
+  settings: Settings;
+  models: Model[];
+  chats: Map<string, Chat>;
+  entries: Entry[];
+  opened: string[];
+  desktop: boolean;
+  hits: string[];
+  bodies: { model: string; messages: { role: string; content: string }[]; options?: { device?: string } }[];
+  refuse: { saveChat?: string };
+}
+
+export interface Mock {
+  state: MockState;
+  push(): void;
+  tell(entry: Entry): void;
+  url: string;
+  port: number;
+  seed(n: number): void;
+  close(): Promise<void>;
+}
+
+export function startMock(options?: { port?: number; pace?: number }): Promise<Mock>;

@@ -1,0 +1,3 @@
+export const shortAnswer: string;
+export const longAnswer: string;
+export const hostileMarkdown: string;

@@ -1,0 +1,148 @@
+// Takes pictures of the window's states against the mock, for looking at. node e2e/shots.mjs DIR
+import { mkdirSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+import { startMock } from '../dev/mock.mjs';
+
+const out = process.argv[2] ?? 'test-results/shots';
+const only = process.argv[3] ? new RegExp(process.argv[3]) : /./;
+mkdirSync(out, { recursive: true });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium' });
+
+async function shot(
+  name,
+  { scheme = 'light', width = 1180, height = 780, before, path = '' } = {},
+  act = async () => {},
+) {
+  if (!only.test(name)) return;
+  const mock = await startMock();
+  seedChats(mock);
+  before?.(mock);
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: scheme, deviceScaleFactor: 1 });
+  const page = await context.newPage();
+  page.on('console', (m) => m.type() === 'error' && console.log(name, 'console:', m.text()));
+  page.on('pageerror', (e) => console.log(name, 'pageerror:', e.message));
+  await page.goto(mock.url + path);
+  await page.waitForSelector('main');
+  await page.waitForTimeout(250);
+  await act(page, mock);
+  await page.screenshot({ path: `${out}/${name}.png` });
+  await context.close();
+  await mock.close();
+}
+
+function seedChats(mock) {
+  const day = 86_400_000;
+  const titles = [
+    ['Sum the columns of a CSV file', 0.01],
+    ['What an NPU does better than a CPU', 0.1],
+    ['Shorten a mail to the landlord', 1],
+    ['SQLite or PostgreSQL for a small shop', 1.1],
+    ['Regular expression for dates', 3],
+    ['Plan a week in the Ardennes by train and bicycle, with rest days', 4],
+    ['Go generics and iterators', 12],
+  ];
+  titles.forEach(([title, ago], i) => {
+    const at = new Date(Date.now() - ago * day).toISOString();
+    mock.state.chats.set(`c${i}`, {
+      id: `c${i}`,
+      title,
+      model: 'smollm2:135m',
+      created_at: at,
+      updated_at: at,
+      messages: [],
+    });
+  });
+}
+
+async function say(page, text, wait = true) {
+  await page.getByRole('textbox', { name: 'Message' }).fill(text);
+  await page.keyboard.press('Enter');
+  if (wait) await page.locator('.badge, .error').last().waitFor({ timeout: 15_000 });
+}
+
+for (const scheme of ['light', 'dark']) {
+  await shot(`empty-${scheme}`, { scheme });
+  await shot(`answer-${scheme}`, { scheme }, async (page) => {
+    await say(page, 'Explain in three sentences what an NPU does better than a CPU.');
+    await page.locator('.badge').click();
+    await page.waitForTimeout(200);
+  });
+  await shot(`long-${scheme}`, { scheme }, async (page) => {
+    await say(
+      page,
+      'Write a Python function that reads a CSV file and prints the sum of each column. [[long]] [[slow 0]]',
+    );
+    await page
+      .locator('.scroll')
+      .first()
+      .evaluate((e) => (e.scrollTop = 60));
+    await page.waitForTimeout(200);
+  });
+  await shot(`requests-${scheme}`, { scheme, before: (m) => m.seed(240), path: '#/requests' }, async (page) => {
+    await page.locator('[data-trace="seed-16"]').click();
+    await page.waitForTimeout(200);
+  });
+  await shot(`settings-${scheme}`, { scheme, path: '#/settings' });
+}
+await shot('streaming', {}, async (page) => {
+  await say(page, 'Write a Python function. [[long]] [[slow 8]]', false);
+  await page.waitForTimeout(3000);
+});
+await shot('loading', { scheme: 'dark' }, async (page) => {
+  await say(page, 'Hello [[queue]]', false);
+  await page.waitForTimeout(5200);
+});
+await shot('error', {}, async (page) => say(page, 'Explain. [[error-after 24]]'));
+await shot('error-dark', { scheme: 'dark' }, async (page) => say(page, 'Explain. [[error]]'));
+await shot('offline', {}, async (page, mock) => {
+  await say(page, 'Explain in three sentences what an NPU does.');
+  await mock.close().catch(() => {});
+  await page.waitForSelector('text=does not answer');
+  await page.waitForTimeout(300);
+});
+await shot('narrow', { width: 640, height: 760 }, async (page) => {
+  await say(page, 'Compare. [[long]] [[slow 0]]');
+});
+await shot('narrow-requests', { width: 640, height: 760, before: (m) => m.seed(60), path: '#/requests' });
+await shot('narrow-drawer', { width: 640, height: 760 }, async (page) => {
+  await page.getByRole('button', { name: 'Chats and views' }).click();
+  await page.waitForTimeout(300);
+});
+await shot('fallback', {}, async (page) => {
+  await say(page, 'Explain in three sentences what an NPU does better. [[fallback]]');
+  await page.locator('.badge').click();
+});
+await shot('notices', {
+  before: (m) => {
+    m.state.status.runtime = {
+      ok: false,
+      error:
+        'The OpenVINO runtime was not found: run “signalbox runtime install”, or unpack it into runtime/linux-amd64 next to the program.',
+    };
+    m.state.status.server = {
+      state: 'failed',
+      url: '',
+      error: 'Port 11434 is held by ollama (process 4121). Stop it, or choose another port in Settings.',
+    };
+    m.state.status.desktop.note = 'No tray on this desktop: closing the window quits.';
+    m.state.status.devices = [{ ...m.state.status.devices[2], state: 'unavailable', note: 'No runtime.' }];
+  },
+});
+await shot('picker', {}, async (page) => {
+  await page.getByRole('button', { name: /^Model:/ }).click();
+  await page.waitForTimeout(150);
+});
+await shot('help-dark', { scheme: 'dark' }, async (page) => page.keyboard.press('Control+/'));
+await shot(
+  'mock-device',
+  {
+    before: (m) => {
+      m.state.status.engine = 'fake';
+      m.state.status.devices = [
+        { ...m.state.status.devices[0], class: 'mock', label: 'mock', name: 'Fake engine', id: 'mock:0' },
+      ];
+    },
+  },
+  async (page) => say(page, 'Hello'),
+);
+await browser.close();
