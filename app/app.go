@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,7 +54,8 @@ type App struct {
 	environ []string // as it was before Wails and we changed it: for programs that we start
 
 	openOnce, quitOnce sync.Once
-	windowQuit         sync.Once     // the window is told to end once: each time it asks closing what to do
+	windowQuit         sync.Once     // the window is told to end once
+	letGo              atomic.Bool   // closing has let the window end
 	open, quit         chan struct{} // closed at the first wish for a window, and for the end
 	ended              chan struct{} // closed when Run is about to return
 	hostChanged        chan struct{} // holds a token when the tray may have become visible
@@ -69,6 +71,7 @@ type App struct {
 	tray      trayIcon // guarded by mu; nil where there is none
 	window    controls // guarded by mu; nil while there is no window
 	windowErr error    // guarded by mu: why there is none, and will be none
+	redirects []string // guarded by mu: files that lead the browser to the page
 }
 
 // trayIcon is a *tray.Tray.
@@ -85,7 +88,7 @@ type windowOptions struct {
 	size    geometry
 	page    func() string  // the address that the window shows
 	started func(controls) // called when there is a window to control
-	closing func(controls) (hide bool)
+	closing func(controls) (stay bool)
 	log     *slog.Logger
 }
 
@@ -134,6 +137,7 @@ func (a *App) Run(ctx context.Context, backend Backend) error {
 		if icon != nil {
 			icon.Close()
 		}
+		a.removeRedirects()
 		close(a.ended)
 		watch.Wait()
 	}()
@@ -319,10 +323,15 @@ func (a *App) started(w controls) {
 	}
 }
 
-// closing decides what the window's close button does: it hides where an icon leads back, else it quits.
-func (a *App) closing(w controls) (hide bool) {
+// closing decides what happens to a window that is to close: it stays, hidden, where an icon leads back, else it ends and we quit.
+// Wails asks at the close button, at our Quit and for a signal that it caught itself. Only one of these may end the window: a second
+// gtk_main_quit, from another thread, crashes.
+func (a *App) closing(w controls) (stay bool) {
+	hide := !a.quitting() && a.host() == tray.Shown
+	if !hide && a.letGo.Swap(true) {
+		return true
+	}
 	size := w.Size()
-	hide = !a.quitting() && a.host() == tray.Shown
 	first := hide && !size.merge(loadGeometry(a.opts.StateDir)).Explained
 	size.Explained = size.Explained || first
 	if err := saveGeometry(a.opts.StateDir, size); err != nil {

@@ -35,17 +35,23 @@ func (a *App) openInBrowser() error {
 	if err != nil {
 		return fmt.Errorf("open the page in the browser: %w", err)
 	}
-	go func() {
-		select {
-		case <-time.After(redirectLife):
-		case <-a.ended:
-		}
-		_ = os.Remove(file)
-	}()
+	a.mu.Lock()
+	a.redirects = append(a.redirects, file)
+	a.mu.Unlock()
+	time.AfterFunc(redirectLife, func() { _ = os.Remove(file) })
 	if err := a.openURL(a.environ, (&url.URL{Scheme: "file", Path: file}).String()); err != nil {
 		return fmt.Errorf("open the page in the browser: %w", err)
 	}
 	return nil
+}
+
+// removeRedirects removes at the end what is not removed yet.
+func (a *App) removeRedirects() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, file := range a.redirects {
+		_ = os.Remove(file)
+	}
 }
 
 // writeRedirect writes a page, for this user's eyes only, that leads to address. The address itself must not be an argument of
