@@ -65,6 +65,7 @@ type App struct {
 	runWindow  func(windowOptions) error
 	hasDisplay func() (bool, string)
 	openURL    func(environ []string, address string) error
+	signals    func() (got <-chan os.Signal, stop func())
 
 	mu        sync.Mutex
 	backend   Backend  // guarded by mu; nil before Run
@@ -115,6 +116,7 @@ func New(opts Options) *App {
 		runWindow:   runWindow,
 		hasDisplay:  HasDisplay,
 		openURL:     openURL,
+		signals:     signals,
 	}
 }
 
@@ -171,9 +173,8 @@ func (a *App) Run(ctx context.Context, backend Backend) error {
 // quitWhenTold waits for the end from outside. A second signal ends the process at once.
 func (a *App) quitWhenTold(ctx context.Context, backend Backend) {
 	// Wails catches the first signal too and asks its window to close, which may hide it: so this one decides.
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals, stop := a.signals()
+	defer stop()
 	select {
 	case s := <-signals:
 		a.log.Info("quit", "signal", s.String())
@@ -189,6 +190,12 @@ func (a *App) quitWhenTold(ctx context.Context, backend Backend) {
 		os.Exit(1)
 	case <-a.ended:
 	}
+}
+
+func signals() (<-chan os.Signal, func()) {
+	got := make(chan os.Signal, 2)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	return got, func() { signal.Stop(got) }
 }
 
 // putUpTray shows the icon, or returns nil where there is no tray.

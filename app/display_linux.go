@@ -9,11 +9,7 @@ import (
 	"time"
 )
 
-// HasDisplay reports whether a window could open, and if not why: a sentence for people.
-func HasDisplay() (bool, string) {
-	if !hasWindow {
-		return false, "this build has no window"
-	}
+func findDisplay() (bool, string) {
 	wayland, x11 := os.Getenv("WAYLAND_DISPLAY"), os.Getenv("DISPLAY")
 	if wayland == "" && x11 == "" {
 		return false, "there is no display: neither WAYLAND_DISPLAY nor DISPLAY is set"

@@ -2,10 +2,4 @@
 
 package app
 
-// HasDisplay reports whether a window could open, and if not why: a sentence for people.
-func HasDisplay() (bool, string) {
-	if !hasWindow {
-		return false, "this build has no window"
-	}
-	return true, ""
-}
+func findDisplay() (bool, string) { return true, "" }
