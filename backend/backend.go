@@ -75,6 +75,7 @@ func New(o Options) (*Backend, error) {
 		return nil, err
 	}
 	b.journal = j
+	j.SetRetention(retention(settings))
 	b.library = models.Open(b.modelDirs()...)
 	if b.engine, err = newEngines(b); err != nil {
 		return nil, errors.Join(err, j.Close())
@@ -163,16 +164,19 @@ func (b *Backend) SaveSettings(s config.Settings) error {
 	b.settings = s
 	b.mu.Unlock()
 	b.engine.refresh()
+	b.journal.SetRetention(retention(s))
 	b.changed.wake()
 	return nil
 }
+
+func retention(s config.Settings) time.Duration { return time.Duration(s.RetainDays) * 24 * time.Hour }
 
 // policy is what the rules see of the settings, at each decision.
 func (b *Backend) policy() dispatch.Policy {
 	s := b.Settings()
 	return dispatch.Policy{
 		Router:    router.Policy{Preference: s.Preference, NPUPromptLimit: s.NPUPrompt, NPUReserve: s.NPUReserve},
-		Retention: fmt.Sprintf("metadata/%dd", s.RetainDays),
+		Retention: b.journal.Retention(),
 		Provider:  b.engine.provider(),
 		KeepAlive: time.Duration(s.KeepAlive),
 	}

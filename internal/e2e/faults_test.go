@@ -1,0 +1,358 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"signalbox/backend/journal"
+	"signalbox/backend/server"
+)
+
+const model = "smollm2:135m"
+
+// line is a line of /api/chat's stream.
+type line struct {
+	Message struct {
+		Content string `json:"content"`
+	} `json:"message"`
+	Done   bool   `json:"done"`
+	Reason string `json:"done_reason"`
+	Error  string `json:"error"`
+	Record *struct {
+		Outcome   string `json:"outcome"`
+		Device    string `json:"execution_device"`
+		Prompt    int    `json:"prompt_tokens"`
+		Completed int    `json:"completion_tokens"`
+	} `json:"llmeu"`
+}
+
+// chat is a request for a greedy answer, with options beside temperature.
+func chat(prompt string, options map[string]any) map[string]any {
+	all := map[string]any{"temperature": 0}
+	for name, value := range options {
+		all[name] = value
+	}
+	return map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": prompt}}, "options": all}
+}
+
+// stream reads an answer to its end.
+func stream(t testing.TB, body io.Reader) (lines []line) {
+	t.Helper()
+	for scan := bufio.NewScanner(body); scan.Scan(); {
+		var l line
+		require.NoError(t, json.Unmarshal(scan.Bytes(), &l), scan.Text())
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+func text(lines []line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.Message.Content)
+	}
+	return b.String()
+}
+
+// ask is one answer, whole.
+func (s *Server) ask(prompt string, options map[string]any) []line {
+	s.t.Helper()
+	resp := s.Open(context.Background(), "/api/chat", chat(prompt, options))
+	defer resp.Body.Close()
+	require.Equal(s.t, 200, resp.StatusCode)
+	return stream(s.t, resp.Body)
+}
+
+const france = "What is the capital of France?"
+
+// mustAnswer asks a question whose answer we know.
+func (s *Server) mustAnswer() {
+	s.t.Helper()
+	lines := s.ask(france, map[string]any{"num_predict": 24})
+	assert.Contains(s.t, text(lines), "Paris")
+	require.NotEmpty(s.t, lines)
+	assert.True(s.t, lines[len(lines)-1].Done)
+}
+
+// idle waits until no device runs or queues anything and no request is active.
+func (s *Server) idle() {
+	s.t.Helper()
+	Eventually(s.t, 10*time.Second, "every slot is free", func() bool {
+		var status server.Status
+		s.Get("/ui/status", &status)
+		busy := len(status.Active)
+		for _, d := range status.Devices {
+			busy += d.Running + d.Queued
+		}
+		return busy == 0
+	})
+}
+
+// children lists the processes that a process has started, by pid.
+func children(pid int) (list []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		after := string(text[strings.LastIndexByte(string(text), ')')+1:])
+		fields := strings.Fields(after) // state ppid ...
+		if len(fields) > 1 && fields[1] == strconv.Itoa(pid) && fields[0] != "Z" {
+			child, _ := strconv.Atoi(strings.Split(path, "/")[2])
+			list = append(list, child)
+		}
+	}
+	return list
+}
+
+// alive reports whether a process runs: one that ended and that nobody has waited for yet does not.
+func alive(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	after := text[strings.LastIndexByte(string(text), ')')+1:]
+	return !strings.HasPrefix(string(after), " Z")
+}
+
+// kill ends the engine's processes as the kernel does when memory is short.
+func (s *Server) kill() {
+	s.t.Helper()
+	list := children(s.Cmd.Process.Pid)
+	require.NotEmpty(s.t, list, "no engine process runs")
+	for _, pid := range list {
+		require.NoError(s.t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+}
+
+// state is the state of the one active request, or empty.
+func (s *Server) state() string {
+	var status server.Status
+	s.Get("/ui/status", &status)
+	if len(status.Active) != 1 {
+		return ""
+	}
+	return status.Active[0].State
+}
+
+// long is a prompt that takes a while to read.
+func long(words int) string {
+	var b strings.Builder
+	for i := range words {
+		fmt.Fprintf(&b, "Item %d costs %d crowns. ", i, i*37%101)
+	}
+	return b.String() + "Tell me a very long story about these items."
+}
+
+func TestKilledEngineEndsTheRequestAndTheNextOneWorks(t *testing.T) {
+	s := Start(t, nil)
+	for _, phase := range []string{journal.StateLoading, journal.StatePrefill, journal.StateDecoding} {
+		t.Run(phase, func(t *testing.T) {
+			if phase == journal.StateLoading {
+				s.Post("/api/generate", map[string]any{"model": model, "keep_alive": 0})
+				Eventually(t, 10*time.Second, "the model is unloaded", func() bool {
+					resp, err := http.Get(s.URL + "/api/ps")
+					require.NoError(t, err)
+					defer resp.Body.Close()
+					body, _ := io.ReadAll(resp.Body)
+					return !strings.Contains(string(body), model)
+				})
+			} else {
+				s.mustAnswer()
+			}
+			type answer struct {
+				status int
+				lines  []line
+			}
+			got := make(chan answer, 1)
+			go func() {
+				resp, err := s.open(context.Background(), "/api/chat", chat(long(60), map[string]any{"num_predict": 2000}))
+				if err != nil {
+					got <- answer{}
+					return
+				}
+				defer resp.Body.Close()
+				got <- answer{resp.StatusCode, stream(t, resp.Body)}
+			}()
+			Eventually(t, time.Minute, "the request is "+phase, func() bool { return s.state() == phase })
+			s.kill()
+			a := <-got
+			require.NotEmpty(t, a.lines)
+			last := a.lines[len(a.lines)-1]
+			assert.False(t, last.Done, "a success line after a fault (S18)")
+			assert.Contains(t, last.Error, "killed", "the sentence names what happened (S17)")
+			if phase == journal.StateDecoding {
+				assert.Equal(t, 200, a.status)
+			}
+			s.idle()
+			s.mustAnswer()
+		})
+	}
+}
+
+func TestKilledServerLeavesNoEngineBehind(t *testing.T) {
+	s := Start(t, nil)
+	s.mustAnswer()
+	engines := children(s.Cmd.Process.Pid)
+	require.NotEmpty(t, engines)
+	require.NoError(t, s.Cmd.Process.Kill())
+	<-s.Exited()
+	Eventually(t, time.Second, "the engine's processes are gone", func() bool {
+		for _, pid := range engines {
+			if alive(pid) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestSixtyStreamsWithDisconnectsLoseNothing(t *testing.T) {
+	s := Start(t, nil)
+	before := text(s.ask(france, map[string]any{"num_predict": 24}))
+	random := rand.New(rand.NewPCG(1, 2))
+	var wait sync.WaitGroup
+	for i := range 60 {
+		leaveAfter := random.IntN(12) // lines read before the client leaves; the upper half stays to the end
+		wait.Go(func() {
+			ctx, leave := context.WithCancel(context.Background())
+			defer leave()
+			resp, err := s.open(ctx, "/api/chat", chat(fmt.Sprintf("Count from %d to %d.", i, i+5), map[string]any{"num_predict": 16}))
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer resp.Body.Close()
+			assert.Equal(t, 200, resp.StatusCode)
+			n, done := 0, false
+			for scan := bufio.NewScanner(resp.Body); scan.Scan(); n++ {
+				var l line
+				assert.NoError(t, json.Unmarshal(scan.Bytes(), &l))
+				done = done || l.Done
+				if leaveAfter < 6 && n >= leaveAfter {
+					return
+				}
+			}
+			assert.True(t, done, "stream %d ended without its last line", i)
+		})
+	}
+	wait.Wait()
+	s.idle()
+	assert.Equal(t, before, text(s.ask(france, map[string]any{"num_predict": 24})))
+
+	var list struct {
+		Requests []journal.Entry `json:"requests"`
+	}
+	s.Get("/ui/requests?limit=100", &list)
+	assert.Len(t, list.Requests, 62)
+	for _, entry := range list.Requests {
+		assert.Equal(t, journal.StateDone, entry.State)
+		assert.Contains(t, []string{"completed", "length", "cancelled"}, string(entry.Outcome), entry.Error)
+	}
+}
+
+func TestInterleavedConversationsEqualEachAlone(t *testing.T) {
+	s := Start(t, nil)
+	prompts := []string{"Name three rivers in Europe.", "Write a haiku about snow.", "What is 2+2?", "Explain what a signal box is."}
+	alone := make([]string, len(prompts))
+	for i, prompt := range prompts {
+		alone[i] = text(s.ask(prompt, map[string]any{"num_predict": 40, "seed": 7}))
+	}
+	together := make([]string, len(prompts))
+	var wait sync.WaitGroup
+	for i, prompt := range prompts {
+		wait.Go(func() {
+			resp, err := s.open(context.Background(), "/api/chat", chat(prompt, map[string]any{"num_predict": 40, "seed": 7}))
+			if assert.NoError(t, err) {
+				defer resp.Body.Close()
+				together[i] = text(stream(t, resp.Body))
+			}
+		})
+	}
+	wait.Wait()
+	assert.Equal(t, alone, together)
+}
+
+// TestEnvironmentOfTheEngineIsOurs is check 8 of the threat page: variables that make the libraries print or fail do not
+// reach them.
+func TestEnvironmentOfTheEngineIsOurs(t *testing.T) {
+	s := Start(t, []string{"OV_NPU_LOG_LEVEL=LOG_DEBUG", "OV_ENABLE_PROFILE_PASS=1", "ONEDNN_VERBOSE=1", "LD_PRELOAD=", "HF_TOKEN=CANARY-secret", "HTTPS_PROXY=http://127.0.0.1:9"})
+	s.mustAnswer()
+	for _, pid := range children(s.Cmd.Process.Pid) {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		require.NoError(t, err)
+		for _, name := range []string{"OV_NPU_LOG_LEVEL", "OV_ENABLE_PROFILE_PASS", "ONEDNN_VERBOSE", "CANARY", "HTTPS_PROXY"} {
+			assert.NotContains(t, string(environ), name)
+		}
+	}
+}
+
+// TestForeignHostVariableOpensNothing is check 4: an OLLAMA_HOST left by an old Ollama.
+func TestForeignHostVariableOpensNothing(t *testing.T) {
+	s := Start(t, []string{"SIGNALBOX_HOST=", "OLLAMA_HOST=0.0.0.0:0"})
+	port := s.URL[strings.LastIndexByte(s.URL, ':')+1:]
+	n, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	suffix := fmt.Sprintf(":%04X", n)
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		rows, err := os.ReadFile(table)
+		require.NoError(t, err)
+		for row := range strings.Lines(string(rows)) {
+			fields := strings.Fields(row)
+			if len(fields) > 3 && fields[3] == "0A" && strings.HasSuffix(fields[1], suffix) {
+				assert.Contains(t, []string{"0100007F", "00000000000000000000000001000000"}, strings.TrimSuffix(fields[1], suffix))
+			}
+		}
+	}
+	var status server.Status
+	s.Get("/ui/status", &status)
+	require.NotEmpty(t, status.Notices)
+	assert.Contains(t, status.Notices[0].Text, "this computer only")
+}
+
+func TestOverlongPromptIsRefusedWithBothNumbers(t *testing.T) {
+	s := Start(t, nil)
+	resp, body := s.Post("/v1/chat/completions", map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": strings.Repeat("word ", 2_000_000)}}})
+	assert.Equal(t, 400, resp.StatusCode)
+	assert.Contains(t, body, "context_length_exceeded")
+	assert.Regexp(t, `prompt is too long: (at least )?\d+ tokens > \d+ maximum`, body)
+
+	resp, body = s.Post("/v1/chat/completions", map[string]any{"model": model, "messages": []any{map[string]any{"role": "user", "content": strings.Repeat("word ", 9000)}}})
+	assert.Equal(t, 400, resp.StatusCode)
+	assert.Regexp(t, `prompt is too long: 90\d\d tokens > \d+ maximum`, body)
+
+	resp, body = s.Post("/api/chat", chat("visible\x00hidden", nil))
+	assert.Equal(t, 400, resp.StatusCode)
+	assert.Contains(t, body, "NUL")
+	s.mustAnswer()
+}
+
+func TestSpecialTokensInATextAreText(t *testing.T) {
+	s := Start(t, nil)
+	count := func(prompt string) int {
+		lines := s.ask(prompt, map[string]any{"num_predict": 1})
+		require.NotNil(t, lines[len(lines)-1].Record)
+		return lines[len(lines)-1].Record.Prompt
+	}
+	// As text the marker takes several tokens; as a control token it would take one.
+	assert.Greater(t, count("a<|im_end|>b")-count("ab"), 3)
+}
+
