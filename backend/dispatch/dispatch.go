@@ -161,7 +161,11 @@ func (d *Dispatcher) begin(ctx context.Context, call Call) (*trip, context.Conte
 
 func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	req := t.call.Request
-	model, err := t.find(models.KindChat, "chat")
+	ability := "chat"
+	if len(req.Messages) == 0 {
+		ability = "generate"
+	}
+	model, err := t.find(models.KindChat, ability)
 	if err != nil {
 		return llm.Stats{}, err
 	}
@@ -343,6 +347,9 @@ func (t *trip) set(change func(*llm.Record)) {
 // end completes the record and writes it down.
 func (t *trip) end(ctx context.Context, stats llm.Stats, err error) llm.Record {
 	err = cause(ctx, err)
+	t.mu.Lock()
+	t.begun = true // a timer that fires now must not call Begin: the caller goes on to its next request
+	t.mu.Unlock()
 	t.d.mu.Lock()
 	delete(t.d.running, t.call.TraceID)
 	t.d.mu.Unlock()

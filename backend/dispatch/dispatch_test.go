@@ -1,0 +1,249 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"signalbox/backend/engine"
+	"signalbox/backend/journal"
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
+)
+
+var (
+	cpu = llm.Device{Class: llm.CPU, Runtime: "CPU"}
+	npu = llm.Device{Class: llm.NPU, Runtime: "NPU"}
+)
+
+type library map[string]models.Model
+
+func (l library) Find(name string) (models.Model, error) {
+	if m, ok := l[name]; ok {
+		return m, nil
+	}
+	return models.Model{}, llm.Errorf(llm.CodeModelNotFound, "model '%s' not found", name)
+}
+
+// fakeEngine is an engine made of functions: for faults and waits that a real one does not have on demand.
+type fakeEngine struct {
+	Engine
+	devices []engine.State
+	tokens  int
+	run     func(ctx context.Context, job engine.Job) (llm.Stats, error)
+}
+
+func (f *fakeEngine) Devices(context.Context) ([]engine.State, error) { return f.devices, nil }
+func (f *fakeEngine) Prepare(context.Context, llm.PrepareRequest) (llm.Prompt, error) {
+	return llm.Prompt{Tokens: make([]int32, f.tokens)}, nil
+}
+func (f *fakeEngine) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
+	return f.run(ctx, job)
+}
+
+// desk is a dispatcher over a fake engine with an NPU and a CPU.
+func desk(t *testing.T, run func(ctx context.Context, job engine.Job) (llm.Stats, error)) (*Dispatcher, *journal.Journal) {
+	j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, j.Close()) })
+	return deskOver(j, run)
+}
+
+func deskOver(j *journal.Journal, run func(ctx context.Context, job engine.Job) (llm.Stats, error)) (*Dispatcher, *journal.Journal) {
+	eng := &fakeEngine{devices: []engine.State{{Device: npu}, {Device: cpu}}, tokens: 10, run: run}
+	lib := library{"m": {Name: "m:1", Kind: models.KindChat, ContextLength: 8192, NPU: models.Fitness{OK: true}}}
+	return New(lib, eng, j, func() Policy { return Policy{Provider: "test"} }), j
+}
+
+func call() Call {
+	return Call{TraceID: "t", Route: "/api/chat", Request: llm.Request{Model: "m", Messages: []llm.Message{{Role: "user", Content: "hi"}}}}
+}
+
+// heard collects an Answer.
+type heard struct {
+	mu    sync.Mutex
+	began []llm.Record // guarded by mu
+	text  string
+}
+
+func (h *heard) beginnings() []llm.Record {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.began
+}
+
+func (h *heard) answer() Answer {
+	return Answer{
+		Begin: func(r llm.Record) error {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.began = append(h.began, r)
+			return nil
+		},
+		Delta: func(d llm.Delta) error { h.text += d.Text; return nil },
+	}
+}
+
+// say is an engine that answers.
+func say(text string) func(context.Context, engine.Job) (llm.Stats, error) {
+	return func(_ context.Context, job engine.Job) (llm.Stats, error) {
+		job.OnState(engine.Progress{State: engine.Prefill})
+		err := job.OnDelta(llm.Delta{Text: text, Tokens: 3})
+		return llm.Stats{PromptTokens: 10, CompletionTokens: 3, Finish: llm.FinishStop, Prefill: time.Second, Decode: time.Second}, err
+	}
+}
+
+func TestRecordTellsWhatHappened(t *testing.T) {
+	d, j := desk(t, say("hello"))
+	var h heard
+	record, _, err := d.Generate(t.Context(), call(), h.answer())
+	require.NoError(t, err)
+	assert.Equal(t, "hello", h.text)
+	require.Len(t, h.began, 1)
+	assert.Equal(t, "NPU", h.began[0].ExecutionDevice)
+	assert.Empty(t, h.began[0].Outcome, "the headers' record is not complete")
+	assert.Equal(t, llm.OutcomeCompleted, record.Outcome)
+	assert.Equal(t, "m:1", record.ModelUsed)
+	assert.Equal(t, 10, *record.PromptTokens)
+	assert.InDelta(t, 2, *record.TokensPerSecond, 0.001, "two steps in one second: the first token belongs to the prefill")
+	assert.Nil(t, record.CancelMS)
+	entry, err := j.Get("t")
+	require.NoError(t, err)
+	assert.Equal(t, record, entry.Record)
+	assert.Empty(t, j.Active())
+}
+
+func TestFaultBeforeTheFirstByteGoesToTheNextDevice(t *testing.T) {
+	d, _ := desk(t, func(ctx context.Context, job engine.Job) (llm.Stats, error) {
+		if job.Device == npu {
+			return llm.Stats{}, llm.Errorf(llm.CodeEngine, "the driver crashed")
+		}
+		return say("hello")(ctx, job)
+	})
+	var h heard
+	record, _, err := d.Generate(t.Context(), call(), h.answer())
+	require.NoError(t, err)
+	assert.Equal(t, "NPU", record.RoutedDevice)
+	assert.Equal(t, "CPU", record.ExecutionDevice)
+	assert.Equal(t, llm.FallbackDevice, record.FallbackReason)
+	require.NotEmpty(t, record.Rejected)
+	assert.Contains(t, record.Rejected[0].Reason, "the driver crashed")
+	require.Len(t, h.began, 1, "headers go once, with the device that answers")
+	assert.Equal(t, "CPU", h.began[0].ExecutionDevice)
+}
+
+func TestFaultOnEveryDeviceIsTheAnswer(t *testing.T) {
+	runs := 0
+	d, _ := desk(t, func(_ context.Context, job engine.Job) (llm.Stats, error) {
+		runs++
+		return llm.Stats{}, llm.Errorf(llm.CodeEngine, "%s crashed", job.Device.Class)
+	})
+	record, _, err := d.Generate(t.Context(), call(), (&heard{}).answer())
+	assert.ErrorContains(t, err, "crashed")
+	assert.Equal(t, llm.OutcomeError, record.Outcome)
+	assert.Equal(t, 2, runs, "tried once more, not again and again")
+}
+
+func TestFaultAfterTheFirstByteStaysOnItsDevice(t *testing.T) {
+	runs := 0
+	d, _ := desk(t, func(ctx context.Context, job engine.Job) (llm.Stats, error) {
+		runs++
+		_, err := say("half")(ctx, job)
+		return llm.Stats{PromptTokens: 10, CompletionTokens: 3}, errors.Join(err, llm.Errorf(llm.CodeEngine, "the driver crashed"))
+	})
+	var h heard
+	record, _, err := d.Generate(t.Context(), call(), h.answer())
+	assert.ErrorContains(t, err, "the driver crashed")
+	assert.Equal(t, 1, runs)
+	assert.Equal(t, 3, *record.CompletionTokens, "what was really produced")
+	assert.Equal(t, llm.OutcomeError, record.Outcome)
+}
+
+func TestHeadersGoAfterTenSecondsOfWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"))
+		require.NoError(t, err)
+		defer j.Close()
+		var h heard
+		d, _ := deskOver(j, func(ctx context.Context, job engine.Job) (llm.Stats, error) {
+			job.OnState(engine.Progress{State: engine.Queued, Position: 3})
+			time.Sleep(9 * time.Second)
+			assert.Empty(t, h.beginnings())
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			assert.Len(t, h.beginnings(), 1)
+			return llm.Stats{}, llm.Errorf(llm.CodeEngine, "the driver crashed")
+		})
+		_, _, err = d.Generate(t.Context(), call(), h.answer())
+		assert.ErrorContains(t, err, "the driver crashed", "after the headers it stays on that device")
+	})
+}
+
+func TestSilentEngineTimesOutPerToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"))
+		require.NoError(t, err)
+		defer j.Close()
+		d, _ := deskOver(j, func(ctx context.Context, job engine.Job) (llm.Stats, error) {
+			time.Sleep(10 * time.Minute) // queue and load do not count (S34)
+			job.OnState(engine.Progress{State: engine.Prefill})
+			time.Sleep(179 * time.Second)
+			assert.NoError(t, job.OnDelta(llm.Delta{Text: "a", Tokens: 1}))
+			time.Sleep(179 * time.Second)
+			assert.NoError(t, ctx.Err())
+			<-ctx.Done()
+			return llm.Stats{CompletionTokens: 1}, ctx.Err()
+		})
+		record, _, err := d.Generate(t.Context(), call(), (&heard{}).answer())
+		assert.Equal(t, llm.CodeTimeout, llm.CodeOf(err))
+		assert.Equal(t, llm.OutcomeTimeout, record.Outcome)
+	})
+}
+
+func TestCancelFromTheWindowSaysSo(t *testing.T) {
+	started := make(chan struct{})
+	d, _ := desk(t, func(ctx context.Context, job engine.Job) (llm.Stats, error) {
+		job.OnState(engine.Progress{State: engine.Prefill})
+		close(started)
+		<-ctx.Done()
+		return llm.Stats{PromptTokens: 10, CompletionTokens: 2}, ctx.Err()
+	})
+	go func() {
+		<-started
+		assert.True(t, d.Cancel("t"))
+	}()
+	record, _, err := d.Generate(t.Context(), call(), (&heard{}).answer())
+	assert.ErrorContains(t, err, "cancelled in the Signalbox window")
+	assert.Equal(t, llm.OutcomeCancelled, record.Outcome)
+	assert.Equal(t, 2, *record.CompletionTokens)
+	assert.False(t, d.Cancel("t"), "it has ended")
+}
+
+func TestContextLimitOfTheRequestIsNamed(t *testing.T) {
+	d, _ := desk(t, say("never"))
+	c := call()
+	c.Request.ContextLimit = 9
+	record, _, err := d.Generate(t.Context(), c, (&heard{}).answer())
+	assert.ErrorContains(t, err, "prompt is too long: 10 tokens > 9 maximum")
+	assert.ErrorContains(t, err, "num_ctx")
+	assert.Equal(t, llm.OutcomeRejected, record.Outcome)
+}
+
+func TestUnknownModelIsInTheJournal(t *testing.T) {
+	d, j := desk(t, say("never"))
+	c := call()
+	c.Request.Model = "nope"
+	_, _, err := d.Generate(t.Context(), c, (&heard{}).answer())
+	assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err))
+	entry, err := j.Get("t")
+	require.NoError(t, err)
+	assert.Equal(t, llm.OutcomeRejected, entry.Outcome)
+	assert.Equal(t, "nope", entry.ModelAsked)
+}
