@@ -264,7 +264,7 @@ func (l *lane) watch(c *child) {
 			exit.Reason = why.Error()
 		}
 		l.failed()
-		e.log.Warn("engine process ended", "device", l.device.ID(), "status", exit.Status, "reason", exit.Reason, "last", c.status.last)
+		e.log.Warn("engine process ended", "device", l.device.ID(), "status", exit.Status, "reason", exit.Reason, "stderr", c.status.tail)
 	} else if c.blamed {
 		l.failed()
 	}

@@ -132,6 +132,7 @@ type Engine struct {
 	dirty    bool             // Changed is owed
 	telling  bool             // a goroutine is calling Changed
 	faultNum int              // numbers load faults, so that each is a cause of its own
+	uses     uint64           // numbers uses of models
 }
 
 // New starts nothing: the first need does.
@@ -184,6 +185,12 @@ func (e *Engine) Close() error {
 }
 
 func errStopped() error { return llm.Errorf(llm.CodeStopped, "the engine was stopped") }
+
+// use numbers a use of a model. mu is held.
+func (e *Engine) use() uint64 {
+	e.uses++
+	return e.uses
+}
 
 // changed lets the owner know, soon and once for many changes. mu is held.
 func (e *Engine) changed() {

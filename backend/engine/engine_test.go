@@ -506,7 +506,7 @@ func TestSpeedsAreMeasured(t *testing.T) {
 // Two requests overlap and one leaves: the other is whole, whatever the interleaving (NoLlama#40).
 func TestOneThatLeavesNeverCancelsAnother(t *testing.T) {
 	b := open(t, engine.Options{})
-	long, short := job(0, "m", "[[endless]]"), job(0, "m", "hello")
+	long, short := job(0, "m", "[[tokens 40]]"), job(0, "m", "hello")
 	rounds := 10_000
 	if testing.Short() {
 		rounds = 500

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"signalbox/backend/engine"
 	"signalbox/backend/llm"
 	"signalbox/backend/llm/llmtest"
+	"signalbox/internal/pipe"
 )
 
 const role = "SIGNALBOX_TEST_ROLE"
@@ -25,6 +27,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
 	case "child":
 		llmtest.Child(llmtest.Options{Devices: []llm.Device{mock(0), mock(1)}})
+	case "updated":
+		pipe.Main(pipe.Config{Build: "0.0.1"}, func(io.Writer) (llm.Runner, error) { return llmtest.NewFake(llmtest.Options{}), nil })
 	case "parent":
 		beParent()
 	}

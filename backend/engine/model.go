@@ -34,7 +34,7 @@ type model struct {
 	users   int           // turns that use it
 	leaving bool          // Unload was called while it was in use
 	keep    time.Duration // after the last use; negative: for ever
-	used    time.Time     // last
+	used    uint64        // when it was last used, by Engine.uses: clocks may stand still
 	expires time.Time     // zero: not while in use, or never
 	timer   *time.Timer
 }
@@ -170,7 +170,7 @@ func (l *lane) giveUp(t *turn, m *model, reason error) error {
 func (l *lane) load(c *child, req llm.LoadRequest) *model {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &model{
-		child: c, req: req, change: make(chan struct{}), cancel: cancel, since: time.Now(), used: time.Now(),
+		child: c, req: req, change: make(chan struct{}), cancel: cancel, since: time.Now(), used: l.engine.use(),
 		keep: l.engine.options.KeepAlive,
 	}
 	c.models[req.Model.Name] = m
@@ -240,7 +240,7 @@ func (l *lane) loadEnded(m *model, w *work, loaded llm.Loaded, err error) {
 // unuse gives back one use. mu is held.
 func (l *lane) unuse(m *model, keep time.Duration) {
 	m.users--
-	m.keep, m.used = keep, time.Now()
+	m.keep, m.used = keep, l.engine.use()
 	if m.leaving {
 		m.keep = 0
 	}
@@ -317,7 +317,7 @@ func (l *lane) evict(c *child) bool {
 	}
 	var oldest *model
 	for _, m := range c.models {
-		if m.state == ready && m.users == 0 && (oldest == nil || m.used.Before(oldest.used)) {
+		if m.state == ready && m.users == 0 && (oldest == nil || m.used < oldest.used) {
 			oldest = m
 		}
 	}

@@ -30,6 +30,7 @@ type status struct {
 	text  string
 	fault bool   // a crash
 	last  string // its last line on stderr
+	tail  string // the last of its stderr
 }
 
 // helloLimit is how long a child may take to say its first word: it needs no model and no library for it.
@@ -167,9 +168,9 @@ func (p *process) live(cmd *exec.Cmd, streams *streams, log *slog.Logger, starte
 	}
 	streams.errR.Close()
 	draining.Wait()
-	last, death := errors.words()
+	last, death, tail := errors.words()
 	p.status = statusOf(cmd.ProcessState, death)
-	p.status.last = last
+	p.status.last, p.status.tail = last, tail
 	close(p.exited)
 }
 

@@ -1,12 +1,9 @@
 package engine_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
-	"os/exec"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,35 +23,6 @@ func running(pid int) bool {
 	}
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	return fields[0] != "Z"
-}
-
-func TestNoChildOutlivesAKilledParent(t *testing.T) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), role+"=parent")
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	defer stdin.Close()
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	var children []int
-	lines := bufio.NewScanner(stdout)
-	for len(children) < 2 && lines.Scan() {
-		pid, err := strconv.Atoi(lines.Text())
-		require.NoError(t, err)
-		require.True(t, running(pid))
-		children = append(children, pid)
-	}
-	require.Len(t, children, 2)
-	require.NoError(t, cmd.Process.Kill())
-	cmd.Wait()
-	deadline := time.Now().Add(time.Second)
-	for _, pid := range children {
-		for running(pid) && time.Now().Before(deadline) {
-			time.Sleep(time.Millisecond)
-		}
-		assert.False(t, running(pid), "child %d lives on", pid)
-	}
 }
 
 // PDEATHSIG is a tie to the thread that forked: threads come and go here, and no child may notice (golang/go#27505).
@@ -125,4 +93,21 @@ func TestSelfSurvivesTheReplacementOfItsFile(t *testing.T) {
 	path, err := engine.Self()
 	require.NoError(t, err)
 	assert.Regexp(t, `^/proc/self/fd/\d+$`, path)
+}
+
+func TestTheChildsEnvironmentIsBuiltAnew(t *testing.T) {
+	for _, name := range []string{"LD_LIBRARY_PATH", "ONEDNN_VERBOSE", "OV_NPU_LOG_LEVEL", "HF_TOKEN", "HTTPS_PROXY", "OPENCL_VENDOR_PATH", "LANG"} {
+		t.Setenv(name, "1")
+	}
+	b := openReal(t, engine.Options{})
+	b.answers(0)
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", b.state(0).PID))
+	require.NoError(t, err)
+	var names []string
+	for entry := range strings.SplitSeq(strings.TrimRight(string(environ), "\x00"), "\x00") {
+		name, _, _ := strings.Cut(entry, "=")
+		names = append(names, name)
+	}
+	assert.Subset(t, []string{"LC_ALL", "PATH", "HOME", "TZ", role}, names)
+	assert.Contains(t, string(environ), "LC_ALL=C.UTF-8")
 }

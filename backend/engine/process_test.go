@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
+	"os/exec"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -191,7 +193,7 @@ func TestPrepareOutlivesTheCrashOfAnother(t *testing.T) {
 func TestAFloodOnStderrHoldsUpNothing(t *testing.T) {
 	var log bytes.Buffer
 	b := openReal(t, engine.Options{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
-	wait := b.streaming(t.Context(), job(0, "m", "[[endless]] [[slow 1]]"))
+	wait := b.streaming(t.Context(), job(0, "m", "[[endless]] [[slow 20]]"))
 	text, err := b.run(t.Context(), job(0, "m", "[[flood 100]]"))
 	require.NoError(t, err)
 	assert.Equal(t, llmtest.Canned, text)
@@ -264,27 +266,6 @@ func TestDevicesComeFromAChildThatEnds(t *testing.T) {
 	b.Close()
 }
 
-func TestTheChildsEnvironmentIsBuiltAnew(t *testing.T) {
-	for _, name := range []string{"LD_PRELOAD", "LD_LIBRARY_PATH", "ONEDNN_VERBOSE", "OV_NPU_LOG_LEVEL", "HF_TOKEN", "HTTPS_PROXY", "OPENCL_VENDOR_PATH", "LANG"} {
-		if name != "LD_PRELOAD" { // the test itself would not start its processes
-			t.Setenv(name, "1")
-		}
-	}
-	b := openReal(t, engine.Options{})
-	b.answers(0)
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", b.state(0).PID))
-	if err != nil {
-		t.Skip("no /proc here")
-	}
-	var names []string
-	for entry := range strings.SplitSeq(strings.TrimRight(string(environ), "\x00"), "\x00") {
-		name, _, _ := strings.Cut(entry, "=")
-		names = append(names, name)
-	}
-	assert.Subset(t, []string{"LC_ALL", "PATH", "HOME", "TZ", role}, names)
-	assert.Contains(t, string(environ), "LC_ALL=C.UTF-8")
-}
-
 func TestRandomLeaversOnRealProcesses(t *testing.T) {
 	nothingLeft(t)
 	b := openReal(t, engine.Options{})
@@ -305,4 +286,44 @@ func TestRandomLeaversOnRealProcesses(t *testing.T) {
 		b.answers(device)
 	}
 	b.Close()
+}
+
+func TestNoChildOutlivesAKilledParent(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), role+"=parent")
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var children []int
+	lines := bufio.NewScanner(stdout)
+	for len(children) < 2 && lines.Scan() {
+		pid, err := strconv.Atoi(lines.Text())
+		require.NoError(t, err)
+		require.True(t, running(pid))
+		children = append(children, pid)
+	}
+	require.Len(t, children, 2)
+	require.NoError(t, cmd.Process.Kill())
+	cmd.Wait()
+	deadline := time.Now().Add(time.Second)
+	for _, pid := range children {
+		for running(pid) && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
+		}
+		assert.False(t, running(pid), "child %d lives on", pid)
+	}
+}
+
+func TestAnotherVersionOfTheProgramIsNotUsed(t *testing.T) {
+	b := open(t, engine.Options{Command: func(d llm.Device) engine.Command {
+		c := childProcess(d)
+		c.Env = []string{role + "=updated"}
+		return c
+	}})
+	_, err := b.run(t.Context(), job(0, "m", "hello"))
+	assert.Equal(t, llm.CodeUnavailable, llm.CodeOf(err))
+	assert.ErrorContains(t, err, "restart Signalbox to finish the update")
 }

@@ -100,7 +100,7 @@ func spawnHint(err error) string {
 		return "an antivirus program may hold it back: allow signalbox.exe there"
 	case errors.Is(err, windows.ERROR_NOT_ENOUGH_MEMORY), errors.Is(err, windows.ERROR_COMMITMENT_LIMIT):
 		return "memory is full: close something"
-	case errors.Is(err, windows.ERROR_FILE_NOT_FOUND), errors.Is(err, windows.ERROR_PATH_NOT_FOUND):
+	case errors.Is(err, windows.ERROR_FILE_NOT_FOUND), errors.Is(err, windows.ERROR_PATH_NOT_FOUND), errors.Is(err, exec.ErrNotFound):
 		return "a file or the working folder of the engine is missing: install Signalbox again"
 	}
 	return ""

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	tailSize       = 1 << 20
-	linesPerSecond = 50 // that reach the log; a flood must not fill the disk
+	tailSize       = 64 << 10
+	tailLogged     = 4 << 10 // of it, when the process ends by itself
+	linesPerSecond = 50      // that reach the log; a flood must not fill the disk
 )
 
 // fatal is how Go's runtime, which catches the signals of native faults too, begins its last words.
@@ -23,7 +24,7 @@ type stderr struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
-	tail  []byte // guarded by mu; the last bytes, between tailSize and twice that before they are cut
+	tail  []byte // guarded by mu; the last bytes, up to twice tailSize
 	last  string // guarded by mu; the last line that is not empty
 	death string // guarded by mu; the first line of the runtime's last words
 
@@ -91,9 +92,9 @@ func trimLine(line []byte) []byte {
 	return line[:min(len(line), most)]
 }
 
-// words returns the last line, and the first of the runtime's last words.
-func (s *stderr) words() (last, death string) {
+// words returns the last line, the first of the runtime's last words, and what came last in all.
+func (s *stderr) words() (last, death, tail string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last, s.death
+	return s.last, s.death, string(s.tail[max(0, len(s.tail)-tailLogged):])
 }
