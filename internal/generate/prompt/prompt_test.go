@@ -263,3 +263,17 @@ func FuzzGuardKeepsTheTextAndTheLiterals(f *testing.F) {
 		require.Equal(t, content, got.String())
 	})
 }
+
+func BenchmarkRender(b *testing.B) {
+	source, err := os.ReadFile("testdata/templates/qwen-style.jinja")
+	require.NoError(b, err)
+	template := load(b, string(source), "<|im_start|>", "<|im_end|>", "<|endoftext|>")
+	var talk []llm.Message
+	for range 10 {
+		talk = append(talk, user(strings.Repeat("word ", 100)), llm.Message{Role: "assistant", Content: strings.Repeat("word ", 200)})
+	}
+	for b.Loop() {
+		_, err := template.Render(prompt.Input{Messages: talk, AddGenerationPrompt: true})
+		require.NoError(b, err)
+	}
+}

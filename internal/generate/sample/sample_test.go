@@ -172,7 +172,7 @@ var cases = []struct {
 	{"Ollama's defaults", llm.DefaultSampling()},
 }
 
-// The odds are compared with what is drawn 200,000 times: 0.005 is more than four standard deviations of any of them.
+// The odds are compared with what is drawn 20,000 times: 0.016 is more than four standard deviations of any of them.
 func TestPicksFollowTheExactDistribution(t *testing.T) {
 	logits := []float32{2, 1.5, 1.5, 0.3, -0.2, -1, -3, 1.1}
 	history := []int32{0, 6, 1, 0, 7, 4, 0, 123456, -1}
@@ -185,14 +185,14 @@ func TestPicksFollowTheExactDistribution(t *testing.T) {
 					s.SetMask([]int32{^int32(1<<1 | 1<<4)})
 				}
 				odds := expected(c.options, logits, history, allow)
-				const draws = 200_000
+				const draws = 20_000
 				seen := map[int32]float64{}
 				for range draws {
 					seen[s.Pick(logits, history)] += 1.0 / draws
 				}
 				assert.Subset(t, slices.Collect(maps.Keys(odds)), slices.Collect(maps.Keys(seen)))
 				for id, p := range odds {
-					assert.InDelta(t, p, seen[id], 0.005, "token %d", id)
+					assert.InDelta(t, p, seen[id], 0.016, "token %d", id)
 				}
 			})
 		}
@@ -203,7 +203,7 @@ func TestPicksFollowTheExactDistribution(t *testing.T) {
 // likely candidate must come.
 func TestSelectionKeepsTheSameTokensAsSorting(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for round := range 300 {
+	for round := range 120 {
 		n := 1 + rng.IntN(3000)
 		logits := make([]float32, n)
 		for i := range logits {
@@ -226,13 +226,13 @@ func TestSelectionKeepsTheSameTokensAsSorting(t *testing.T) {
 		odds := expected(o, logits, nil, all)
 		s := seeded(int64(round), o)
 		seen := map[int32]bool{}
-		for range 1000 {
+		for range 400 {
 			id := s.Pick(logits, nil)
 			require.Contains(t, odds, id, "n %d, %+v", n, o)
 			seen[id] = true
 		}
 		for id, p := range odds {
-			require.True(t, seen[id] || p < 0.03, "token %d with %.3f never came (n %d, %+v)", id, p, n, o)
+			require.True(t, seen[id] || p < 0.05, "token %d with %.3f never came (n %d, %+v)", id, p, n, o)
 		}
 	}
 }

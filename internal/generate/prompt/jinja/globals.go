@@ -69,6 +69,9 @@ func makeNamespace(r *run, a args) any {
 
 // fill sets what dict(...) is given: a mapping or pairs, and named values.
 func (r *run) fill(d *Dict, a args) {
+	if len(a.pos) > 1 {
+		r.fail("dict expected at most 1 argument, got %d", len(a.pos))
+	}
 	r.alloc(64 * (1 + len(a.kw)))
 	for _, from := range a.pos {
 		if m, ok := from.(*Dict); ok {
