@@ -145,8 +145,8 @@ it('opens links outside and stays where it is', async () => {
   await say(page, '[[say See [docs](https://example.org/a?b=(c)) and [mail](mailto:a@example.org).]]');
   await ended(page);
   const before = page.url();
-  await page.getByRole('link', { name: 'docs' }).click();
-  await page.getByRole('link', { name: 'mail' }).click({ button: 'middle' });
+  await page.locator('.prose').getByRole('link', { name: 'docs' }).click();
+  await page.locator('.prose').getByRole('link', { name: 'mail' }).click({ button: 'middle' });
   await expect.poll(() => mock.state.opened).toEqual(['https://example.org/a?b=(c)', 'mailto:a@example.org']);
   expect(page.url()).toBe(before);
   expect(page.context().pages()).toHaveLength(1);
@@ -158,7 +158,7 @@ it('opens links in a new tab where there is no desktop', async () => {
   await say(page, '[[say See [docs](https://example.org/).]]');
   await ended(page);
   const popup = context.waitForEvent('page');
-  await page.getByRole('link', { name: 'docs' }).click();
+  await page.locator('.prose').getByRole('link', { name: 'docs' }).click();
   expect((await popup).url()).toMatch(/about:blank|example\.org/);
 });
 

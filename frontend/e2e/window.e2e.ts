@@ -57,13 +57,15 @@ describe('with the keyboard alone', () => {
 
   it('picks a model and a device', async () => {
     const { page, mock } = await start();
+    await page.getByRole('button', { name: 'Model: smollm2:135m' }).waitFor();
+    await box(page).focus();
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
     await page.getByRole('button', { name: 'Model: qwen3:4b' }).waitFor();
     expect(await page.getByRole('option').count()).toBe(0);
-    await page.getByRole('button', { name: /^Device/ }).focus();
+    await page.getByRole('button', { name: /^Device:/ }).focus();
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('c');
     await page.keyboard.press('Enter');
@@ -263,7 +265,7 @@ describe('the header', () => {
     await page.getByRole('alert').getByText('Open it again, then try again.').waitFor();
     const { startMock } = await import('../dev/mock.mjs');
     const again = await startMock({ port });
-    await page.getByText('Signalbox does not answer. It may').waitFor({ state: 'detached', timeout: 15_000 });
+    await page.getByText('It may have been closed or restarted').waitFor({ state: 'detached', timeout: 15_000 });
     await page.getByRole('button', { name: 'Try again' }).click();
     await ended(page);
     expect(await answers(page).last().innerText()).toContain('An NPU');
@@ -294,7 +296,7 @@ describe('settings', () => {
     await expect.poll(() => mock.state.settings.preference).toEqual(['NPU', 'CPU', 'GPU']);
     await page.getByRole('radio', { name: 'Dark' }).check({ force: true });
     await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe('dark');
-    await page.getByLabel('Keep models loaded').fill('forever');
+    await page.getByLabel('Keep models loaded', { exact: true }).fill('forever');
     await page.keyboard.press('Enter');
     await expect.poll(() => mock.state.settings.keep_alive).toBe('-1s');
     expect(mock.state.settings).toMatchObject({ port: 11500, theme: 'dark', unknown_to_the_page: 'kept' });
