@@ -215,6 +215,16 @@ func (e *Engine) tell() {
 		}
 		e.dirty = false
 		e.mu.Unlock()
-		e.options.Changed()
+		e.tellOnce()
 	}
+}
+
+// tellOnce keeps a panic of the listener from ending the program.
+func (e *Engine) tellOnce() {
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("Changed panicked", "panic", p)
+		}
+	}()
+	e.options.Changed()
 }

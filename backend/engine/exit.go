@@ -10,7 +10,7 @@ import (
 type Exit struct {
 	Device llm.Device
 	Status string // "signal: killed", "exit status 2 (SIGSEGV: segmentation violation)", "0xC0000005"
-	Phase  string // what the request was doing: "start", "prepare", "load", "prefill", "decode" or "embed"
+	Phase  string // what the request was doing: "start", "devices", "prepare", "load", "prefill", "decode" or "embed"
 	Fault  bool   // a crash; false where we, a user or the system ended it
 	Reason string // why we ended it, empty if we did not
 }

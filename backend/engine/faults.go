@@ -13,14 +13,14 @@ const faultsToQuarantine = 3
 // fault is one crash while a model was at work, with the requests that may have caused it.
 type fault struct {
 	at     time.Time
-	prints []print
+	causes []cause
 	status string
 }
 
 // autopsy finds who may be to blame for a crash. A load is before anything else: it is what crashes most. One request that
 // crashes again and again counts once, whatever ran beside it, and so does what was prepared only.
 func (l *lane) autopsy(c *child, exit *Exit) {
-	suspects := map[string][]print{}
+	suspects := map[string][]cause{}
 	loading := false
 	for w := range c.working {
 		loading = loading || w.phase == phaseLoad
@@ -29,14 +29,14 @@ func (l *lane) autopsy(c *child, exit *Exit) {
 		switch {
 		case loading && w.phase == phaseLoad:
 			l.engine.faultNum++ // what a load does depends on no request: each is a cause of its own
-			suspects[w.model] = []print{{byte(l.engine.faultNum), byte(l.engine.faultNum >> 8), byte(l.engine.faultNum >> 16), 1}}
+			suspects[w.model] = []cause{{byte(l.engine.faultNum), byte(l.engine.faultNum >> 8), byte(l.engine.faultNum >> 16), 1}}
 		case !loading && (w.phase == phasePrefill || w.phase == phaseDecode || w.phase == phaseEmbed):
-			suspects[w.model] = append(suspects[w.model], w.print)
+			suspects[w.model] = append(suspects[w.model], w.cause)
 		}
 	}
 	now := time.Now()
-	for model, prints := range suspects {
-		recent := []fault{{at: now, prints: prints, status: exit.Status}}
+	for model, causes := range suspects {
+		recent := []fault{{at: now, causes: causes, status: exit.Status}}
 		for _, f := range l.faults[model] {
 			if now.Sub(f.at) < l.engine.options.FaultWindow {
 				recent = append(recent, f)
@@ -53,11 +53,11 @@ func (l *lane) autopsy(c *child, exit *Exit) {
 
 // distinct counts faults that share no request with another one counted.
 func distinct(faults []fault) int {
-	seen := map[print]bool{}
+	seen := map[cause]bool{}
 	n := 0
 	for _, f := range faults {
 		known := false
-		for _, p := range f.prints {
+		for _, p := range f.causes {
 			known = known || seen[p]
 			seen[p] = true
 		}

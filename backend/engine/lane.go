@@ -194,15 +194,15 @@ func (l *lane) renumber() {
 type work struct {
 	phase   string // see Exit.Phase
 	model   string
-	print   print
+	cause   cause
 	doubted bool // unwanted, and the child does not stop
 }
 
-// print tells two requests apart that may be the cause of a crash.
-type print [sha256.Size]byte
+// cause tells two requests apart that may be the cause of a crash.
+type cause [sha256.Size]byte
 
-func fingerprint(write func(add func([]byte))) print {
+func fingerprint(write func(add func([]byte))) cause {
 	hash := sha256.New()
 	write(func(b []byte) { hash.Write(b) })
-	return print(hash.Sum(nil))
+	return cause(hash.Sum(nil))
 }

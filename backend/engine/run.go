@@ -19,7 +19,7 @@ import (
 //
 // Run does not refuse quarantined pairs, since whether another device is left is the router's knowledge.
 func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) {
-	w := &work{model: job.Load.Model.Name, print: tokenPrint(job.Load.Model.Name, job.Generate.Tokens)}
+	w := &work{model: job.Load.Model.Name, cause: causeOfTokens(job.Load.Model.Name, job.Generate.Tokens)}
 	t := e.newTurn(job.Device, w, job.KeepAlive, job.OnState)
 	var stats llm.Stats
 	err := t.run(ctx, job.Load, job.Times, phasePrefill, func(ctx context.Context, c *child, _ llm.Loaded) error {
@@ -42,7 +42,7 @@ func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) {
 
 // Embed waits for a turn, loads the model where needed, and embeds.
 func (e *Engine) Embed(ctx context.Context, device llm.Device, load llm.LoadRequest, req llm.EmbedRequest, keepAlive *time.Duration, onState func(Progress)) (llm.Embedded, Times, error) {
-	w := &work{model: load.Model.Name, print: textPrint(load.Model.Name, req.Inputs)}
+	w := &work{model: load.Model.Name, cause: causeOfTexts(load.Model.Name, req.Inputs)}
 	t := e.newTurn(device, w, keepAlive, onState)
 	var times Times
 	var embedded llm.Embedded
@@ -229,7 +229,7 @@ func (e *Engine) Unload(ctx context.Context, name string) error {
 	return nil
 }
 
-func tokenPrint(model string, tokens []int32) print {
+func causeOfTokens(model string, tokens []int32) cause {
 	return fingerprint(func(add func([]byte)) {
 		add([]byte(model))
 		var raw [4]byte
@@ -240,7 +240,7 @@ func tokenPrint(model string, tokens []int32) print {
 	})
 }
 
-func textPrint(model string, texts []string) print {
+func causeOfTexts(model string, texts []string) cause {
 	return fingerprint(func(add func([]byte)) {
 		add([]byte(model))
 		for _, text := range texts {
