@@ -12,12 +12,20 @@ type Core struct {
 	handle
 }
 
-// NewCore makes a Core. Plugins are loaded when a device is first used.
+// NewCore makes a Core and loads the CPU's plugin. Other plugins are loaded when their device is first used.
 //
 // ov_status_e ov_core_create(ov_core_t** core)
 func (l *Library) NewCore() (*Core, error) {
 	c := &Core{lib: l}
 	if err := l.call("start OpenVINO", l.fn.coreCreate, uintptr(unsafe.Pointer(&c.p))); err != nil {
+		return nil, err
+	}
+	err := keepSignalStack(func() error {
+		_, err := c.Property("CPU", "FULL_DEVICE_NAME")
+		return err
+	})
+	if err != nil {
+		c.Close()
 		return nil, err
 	}
 	return c, nil

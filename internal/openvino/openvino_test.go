@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -276,4 +277,23 @@ func deep(n int) byte {
 		frame[n] = deep(n - 1)
 	}
 	return frame[n]
+}
+
+// The CPU plugin leaves the loading thread a signal stack that dies with the plugin: without care this ends the process.
+func TestSignalsAfterClose(t *testing.T) {
+	lib, err := openvino.Load(testenv.Runtime(t))
+	require.NoError(t, err)
+	for range 10 {
+		c, err := lib.NewCore()
+		require.NoError(t, err)
+		c.Close()
+		var spin sync.WaitGroup
+		for range 8 {
+			spin.Go(func() { // long enough for the scheduler to preempt by signal
+				for i, until := 0, time.Now().Add(30*time.Millisecond); time.Now().Before(until); i++ {
+				}
+			})
+		}
+		spin.Wait()
+	}
 }
