@@ -65,7 +65,13 @@ type Request struct {
 	Prompt       string          // a plain prompt: one user turn, or with Raw the text as it is
 	System       string          // system text beside a plain prompt
 	Raw          bool            // Prompt goes to the tokenizer without a template; special tokens in it count
+	Suffix       string          // text after the gap: Prompt is what stands before it (fill in the middle)
+	Template     string          // in place of the model's own chat template; empty: the model's
+	Context      []int32         // tokens that stand before the prompt (generate's deprecated context)
 	Tools        json.RawMessage // JSON array of OpenAI-style tools, keys in the caller's order; nil for none
+	ToolChoice   ToolChoice
+	Think        *Think      // nil: as the model does by itself
+	Constraint   *Constraint // what the answer must look like; nil: free
 	Sampling     Sampling
 	Stop         []string
 	MaxTokens    int            // at most this many tokens; 0: until the model or the context ends
@@ -77,6 +83,21 @@ type Request struct {
 	Owner        string         // who asks: prefix slots are never shared between owners
 	Ignored      []string       // request fields that are not honoured, by the caller's names
 	Clamped      []string       // request fields that were cut to a limit
+}
+
+// ToolChoice says whether the model may or must call tools. The zero value leaves it to the model.
+type ToolChoice struct {
+	Mode     string // "", "auto", "none", "required" or "named"
+	Name     string // with "named"
+	Parallel *bool  // false: at most one call; nil: the model's way
+	Strict   bool   // arguments must match the tools' schemas
+}
+
+// Think says whether and how long a thinking model thinks before it answers.
+type Think struct {
+	Enabled bool
+	Effort  string // "low", "medium", "high", "max"; empty: the model's own
+	Budget  int    // at most this many tokens of thinking; 0: no limit
 }
 
 // Sampling says how the next token is chosen. The zero value is not useful: begin with DefaultSampling.
@@ -104,8 +125,13 @@ type PrepareRequest struct {
 	Model    ModelRef        `json:"model"`
 	Messages []Message       `json:"messages,omitempty"` // rendered through the chat template; nil: Prompt is used
 	Tools    json.RawMessage `json:"tools,omitempty"`
-	Prompt   string          `json:"prompt,omitempty"` // raw text: no template, special tokens in it count
-	Limit    int             `json:"limit,omitempty"`  // most tokens any device takes; refuses from bytes alone; 0: none
+	Prompt   string          `json:"prompt,omitempty"`   // raw text: no template, special tokens in it count
+	Suffix   string          `json:"suffix,omitempty"`   // with Prompt: rendered as the model's fill-in-the-middle form
+	Template string          `json:"template,omitempty"` // in place of the model's own
+	Thinking *bool           `json:"thinking,omitempty"` // for the template; nil: its own way
+	Effort   string          `json:"effort,omitempty"`   // for the template's reasoning_effort
+	Context  []int32         `json:"context,omitempty"`  // tokens before the prompt
+	Limit    int             `json:"limit,omitempty"`    // most tokens any device takes; refuses from bytes alone; 0: none
 }
 
 // Prompt is what a request comes to.
@@ -137,22 +163,37 @@ type Loaded struct {
 
 // GenerateRequest asks a loaded model to go on from Tokens.
 type GenerateRequest struct {
-	Model       ModelRef `json:"model"`
-	Tokens      []int32  `json:"tokens"`
-	Sampling    Sampling `json:"sampling"`
-	Stop        []string `json:"stop,omitempty"`
-	MaxTokens   int      `json:"max_tokens,omitempty"` // 0: until the model or the context ends
-	IgnoreEOS   bool     `json:"ignore_eos,omitempty"` // go on after an end token: for measuring
-	Logprobs    bool     `json:"logprobs,omitempty"`
-	TopLogprobs int      `json:"top_logprobs,omitempty"`
-	Owner       string   `json:"owner,omitempty"`
+	Model       ModelRef    `json:"model"`
+	Tokens      []int32     `json:"tokens"`
+	Sampling    Sampling    `json:"sampling"`
+	Stop        []string    `json:"stop,omitempty"`
+	MaxTokens   int         `json:"max_tokens,omitempty"` // 0: until the model or the context ends
+	IgnoreEOS   bool        `json:"ignore_eos,omitempty"` // go on after an end token: for measuring
+	Logprobs    bool        `json:"logprobs,omitempty"`
+	TopLogprobs int         `json:"top_logprobs,omitempty"`
+	Owner       string      `json:"owner,omitempty"`
+	Markers     []string    `json:"markers,omitempty"` // special tokens that are text here: a parser waits for them
+	Constraint  *Constraint `json:"constraint,omitempty"`
 }
 
-// Delta is one piece of an answer. Text is valid UTF-8 and never part of a stop string.
+// Delta is one piece of an answer. Text is valid UTF-8 and never part of a stop string. An engine gives Text alone; Thinking
+// and ToolCalls are what a model's parser finds in it.
 type Delta struct {
-	Text     string         `json:"text,omitempty"`
-	Tokens   int            `json:"tokens"` // tokens generated so far, this piece included
-	Logprobs []TokenLogprob `json:"logprobs,omitempty"`
+	Text      string          `json:"text,omitempty"`
+	Thinking  string          `json:"thinking,omitempty"`
+	ToolCalls []ToolCallDelta `json:"tool_calls,omitempty"`
+	Tokens    int             `json:"tokens"` // tokens generated so far, this piece included
+	Logprobs  []TokenLogprob  `json:"logprobs,omitempty"`
+}
+
+// ToolCallDelta is a piece of a call. The first piece of an index has ID and Name, whole; Arguments are fragments of one
+// JSON object, to be joined; Done marks the last piece.
+type ToolCallDelta struct {
+	Index     int    `json:"index"`
+	ID        string `json:"id,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments,omitempty"`
+	Done      bool   `json:"done,omitempty"`
 }
 
 // TokenLogprob is one chosen token with its log probability and the best alternatives.
@@ -167,8 +208,9 @@ type TokenLogprob struct {
 type Finish string
 
 const (
-	FinishStop   Finish = "stop"   // an end token or a stop string
-	FinishLength Finish = "length" // MaxTokens or the context limit
+	FinishStop   Finish = "stop"       // an end token or a stop string
+	FinishLength Finish = "length"     // MaxTokens or the context limit
+	FinishTools  Finish = "tool_calls" // it called tools; set by dispatch, never by an engine
 )
 
 // Stats is what a Generate really did.
