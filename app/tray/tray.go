@@ -129,7 +129,6 @@ func (t *Tray) ready() {
 	title := systray.AddMenuItem(escape(clean(t.opts.Title)), "")
 	title.Disable()
 	t.menu.server = []*line{newLine(), newLine()}
-	systray.AddSeparator()
 	for range maxDevices {
 		t.menu.devices = append(t.menu.devices, newLine())
 	}

@@ -145,16 +145,18 @@ func (l *Lock) Publish(o Owner) error {
 	if err := os.WriteFile(part, append(data, '\n'), 0o600); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	if err := replace(part, infoPath(l.dir)); err != nil {
+	if err := patiently(func() error { return os.Rename(part, infoPath(l.dir)) }); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	return nil
 }
 
-// replace renames from over to. Windows refuses that while somebody reads to, which takes them microseconds.
-func replace(from, to string) (err error) {
+// patiently does something to a file until it works. Windows refuses to open, replace or remove a file while another process
+// does, which takes that one microseconds.
+func patiently(do func() error) (err error) {
 	for range 50 {
-		if err = os.Rename(from, to); err == nil || runtime.GOOS != "windows" {
+		err = do()
+		if err == nil || errors.Is(err, fs.ErrNotExist) || runtime.GOOS != "windows" {
 			return err
 		}
 		time.Sleep(2 * time.Millisecond)
@@ -237,7 +239,11 @@ func guarded(stateDir string, fn func() error) error {
 }
 
 func read(stateDir string) (Owner, error) {
-	data, err := os.ReadFile(infoPath(stateDir))
+	var data []byte
+	err := patiently(func() (err error) {
+		data, err = os.ReadFile(infoPath(stateDir))
+		return err
+	})
 	if err != nil {
 		return Owner{}, err
 	}
@@ -249,10 +255,11 @@ func read(stateDir string) (Owner, error) {
 }
 
 func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err := patiently(func() error { return os.Remove(path) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 func hostname() string {
