@@ -14,6 +14,8 @@ export default defineConfig({
     // dist/.keep, which `//go:embed` needs before the first build, comes back from public/.
     emptyOutDir: true,
     target: 'es2022',
+    // As WebKitGTK 2.50 and WebView2 have them: light-dark() stays as it is.
+    cssTarget: ['safari18', 'chrome125'],
     modulePreload: { polyfill: false },
     // A data: font or image would need another CSP.
     assetsInlineLimit: 0,

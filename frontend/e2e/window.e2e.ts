@@ -273,6 +273,21 @@ describe('the header', () => {
   });
 });
 
+describe('in a narrow window', () => {
+  it('has the rail as a drawer that the keyboard opens and closes', async () => {
+    const { page } = await start({ width: 640 });
+    await say(page, 'Hello');
+    await ended(page);
+    expect(await page.getByRole('navigation').isVisible()).toBe(false);
+    await page.keyboard.press('Control+k');
+    await expect.poll(() => focused(page)).toBe('INPUT Search chats');
+    await page.keyboard.press('Enter');
+    await expect.poll(() => page.getByRole('navigation').isVisible()).toBe(false);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    expect(wide).toBeLessThanOrEqual(640);
+  });
+});
+
 describe('settings', () => {
   it('saves what the listener has, shows what it refuses, and has no dead controls', async () => {
     const { page, mock } = await start({

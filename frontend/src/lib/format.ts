@@ -31,6 +31,13 @@ export function bytes(n: number): string {
 export const clock = (at: Date) =>
   at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 
+/** The time alone for today, with the day before that. */
+export function moment(at: Date, now: Date): string {
+  if (at.toDateString() === now.toDateString()) return clock(at);
+  const day = at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
+  return `${day} ${at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })}`;
+}
+
 const dayStart = (at: Date) => new Date(at.getFullYear(), at.getMonth(), at.getDate());
 
 /** Today, Yesterday, Friday 27 November, 3 March 2025 */
