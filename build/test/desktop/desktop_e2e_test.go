@@ -17,7 +17,7 @@ import (
 
 func TestChromiumIsDrivenLikeTheWindow(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`<input id="a"><button onclick="out.textContent = a.value.toUpperCase()">Go</button><p id="out"></p>`))
+		_, _ = w.Write([]byte(`<!doctype html><input id="a"><button onclick="out.textContent = a.value.toUpperCase()">Go</button><p id="out"></p>`))
 	}))
 	t.Cleanup(site.Close)
 	desk := desktop.Start(t, desktop.Options{})

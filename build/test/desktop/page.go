@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -196,9 +197,14 @@ func (p *Page) Text(t testing.TB, selector string) string {
 func (p *Page) find(t testing.TB, selector string) string {
 	t.Helper()
 	var element map[string]string
+	var last atomic.Value // why it was not found
 	require.Eventually(t, func() bool {
-		return p.do(http.MethodPost, "/element", map[string]any{"using": "css selector", "value": selector}, &element) == nil
-	}, Patience, 50*time.Millisecond, "no element %q", selector)
+		err := p.do(http.MethodPost, "/element", map[string]any{"using": "css selector", "value": selector}, &element)
+		if err != nil {
+			last.Store(err.Error())
+		}
+		return err == nil
+	}, Patience, 50*time.Millisecond, "no element %q: %v", selector, &last)
 	for _, id := range element {
 		return id
 	}
