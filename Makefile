@@ -16,6 +16,12 @@ BIN := build/bin
 COUNTS := build/cache/counts
 LDFLAGS := -s -w
 
+# One set of flags for the programs, for vet and for the tests without the race detector: what one compiles the others find in Go's
+# cache. Without that a first run compiles SQLite and all else twice as often.
+NATIVE := env CGO_ENABLED=0 GOFLAGS=-trimpath
+WINDOW := env CGO_ENABLED=1 GOFLAGS=-trimpath
+WINDOWS := env CGO_ENABLED=0 GOFLAGS=-trimpath GOOS=windows GOARCH=amd64
+
 # The window needs Wails' tags; without them the same program has no window, and needs neither cgo nor GTK.
 DESKTOP_TAGS := desktop,production,webkit2_41
 WINDOWS_TAGS := desktop,production
@@ -49,14 +55,14 @@ build: frontend desktop headless windows ## the programs: build/bin/signalbox, s
 
 windows: frontend ## cross-compile the Windows programs (no cgo)
 	@$(STEP) "build the Windows programs" "read the compiler's message above" \
-		env CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox.exe .
+		$(WINDOWS) go build -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox.exe .
 	@$(STEP) "build the Windows desktop program" "read the compiler's message above" \
-		env CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -tags $(WINDOWS_TAGS) -trimpath -ldflags "$(LDFLAGS) -H windowsgui" -o $(BIN)/signalbox-desktop.exe .
+		$(WINDOWS) go build -tags $(WINDOWS_TAGS) -ldflags "$(LDFLAGS) -H windowsgui" -o $(BIN)/signalbox-desktop.exe .
 
 test: ## set up what tests need, build, run every test
 	@mkdir -p build/cache && rm -f $(COUNTS)
 	@$(MAKE) system-test setup runtime-windows build vet test-frontend test-race test-heavy test-e2e
-	@echo "==> all tests"; go run ./build/tools/gotest -sum $(COUNTS)
+	@echo "==> all tests"; $(NATIVE) go run ./build/tools/gotest -sum $(COUNTS)
 
 check: test ## what CI runs
 
@@ -97,11 +103,11 @@ frontend/node_modules/.package-lock.json: frontend/package-lock.json
 
 runtime: model-tools
 	@$(STEP) "native runtime" "see whether Python's package index can be reached, then run this again" \
-		go run ./build/tools/runtime fetch -python $(PYTHON)
+		$(NATIVE) go run ./build/tools/runtime fetch -python $(PYTHON)
 
 runtime-windows: model-tools
 	@$(STEP) "native runtime for Windows" "see whether Python's package index can be reached, then run this again" \
-		go run ./build/tools/runtime fetch -python $(PYTHON) -target windows-amd64
+		$(NATIVE) go run ./build/tools/runtime fetch -python $(PYTHON) -target windows-amd64
 
 model-tools:
 	@$(STEP) "tools that make the models" "see above" python3 build/models/setup.py tools
@@ -127,18 +133,18 @@ resources:
 desktop: frontend
 	@$(STEP) "build the program (the first time takes minutes)" \
 		"read the compiler's message above; if it is about gtk or webkit, run build/setup-system.sh" \
-		env CGO_ENABLED=1 go build -tags $(DESKTOP_TAGS) -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox .
+		$(WINDOW) go build -tags $(DESKTOP_TAGS) -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox .
 
 headless: frontend
 	@$(STEP) "build the program without a window" "read the compiler's message above" \
-		env CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox-headless .
+		$(NATIVE) go build -ldflags "$(LDFLAGS)" -o $(BIN)/signalbox-headless .
 
 ## ---- tests
 
 vet:
-	@$(STEP) "go vet" "correct what it names" go vet ./...
-	@$(STEP) "go vet, with the window" "correct what it names" go vet -tags $(DESKTOP_TAGS),desktop_e2e ./...
-	@$(STEP) "go vet, for Windows" "correct what it names" env CGO_ENABLED=0 GOOS=windows go vet -tags $(WINDOWS_TAGS) ./...
+	@$(STEP) "go vet" "correct what it names" $(NATIVE) go vet ./...
+	@$(STEP) "go vet, with the window" "correct what it names" $(WINDOW) go vet -tags $(DESKTOP_TAGS),desktop_e2e ./...
+	@$(STEP) "go vet, for Windows" "correct what it names" $(WINDOWS) go vet -tags $(WINDOWS_TAGS) ./...
 
 test-frontend: frontend-modules
 	@$(STEP) "check the window's page" "correct what it names" npm --prefix frontend run check --silent
@@ -152,7 +158,7 @@ test-race:
 
 test-heavy:
 	@$(STEP) "go test, with real models" "look at the failed test above; go test -run NAME ./PACKAGE runs it alone" \
-		go run ./build/tools/gotest -counts $(COUNTS) -timeout 15m $$(go list ./... | grep -E '$(HEAVY)')
+		$(NATIVE) go run ./build/tools/gotest -counts $(COUNTS) -timeout 15m $$(go list ./... | grep -E '$(HEAVY)')
 
 # The built programs, as people use them. Each group runs alone too, once `make setup build` was run.
 test-e2e: test-desktop test-browser test-wine
@@ -168,4 +174,4 @@ test-browser: # the page in Chromium
 # -exec takes a command line, so a path with spaces is quoted inside.
 test-wine: # the Windows program under Wine
 	@$(STEP) "test the Windows runtime under Wine" "look at the failed test above; make test-wine runs these alone" \
-		env CGO_ENABLED=0 GOOS=windows go test -exec "'$$PWD/build/wine/run.sh'" -run 'ThisMachine|EveryLocked|WidelyWritable' ./internal/runtime
+		$(WINDOWS) go test -exec "'$$PWD/build/wine/run.sh'" -run 'ThisMachine|EveryLocked|WidelyWritable' ./internal/runtime
