@@ -95,6 +95,20 @@ func (d *Dispatcher) Embed(ctx context.Context, call Call, req llm.EmbedRequest)
 	return t.end(ctx, llm.Stats{PromptTokens: embedded.Tokens, Prefill: embedded.Duration, Finish: llm.FinishStop}, err), embedded, cause(ctx, err)
 }
 
+// Count tells how many tokens a request's prompt has: the prompt tokens that Generate would report. Nothing runs, and
+// nothing is recorded.
+func (d *Dispatcher) Count(ctx context.Context, call Call) (int, error) {
+	model, err := d.library.Find(call.Request.Model)
+	if err != nil {
+		return 0, err
+	}
+	if err := usable(model, call.Request.Model, models.KindChat, "chat"); err != nil {
+		return 0, err
+	}
+	prompt, err := d.engine.Prepare(ctx, prepareRequest(model, call.Request))
+	return len(prompt.Tokens), err
+}
+
 // Load makes a model ready where the rules would run an empty prompt.
 func (d *Dispatcher) Load(ctx context.Context, call Call) (llm.Record, error) {
 	t, ctx := d.begin(ctx, call)
@@ -169,9 +183,7 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	if err != nil {
 		return llm.Stats{}, err
 	}
-	prompt, err := t.d.engine.Prepare(ctx, llm.PrepareRequest{
-		Model: model.Ref(), Messages: conversation(req), Tools: req.Tools, Prompt: rawPrompt(req), Limit: req.ContextLimit,
-	})
+	prompt, err := t.d.engine.Prepare(ctx, prepareRequest(model, req))
 	if err != nil {
 		return llm.Stats{}, err
 	}
@@ -201,6 +213,13 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	}
 	t.set(next.Record)
 	return t.run(ctx, model, next, prompt, answer)
+}
+
+// prepareRequest is what a request's prompt is made from. Generate and Count share it, so that their counts are equal.
+func prepareRequest(model models.Model, req llm.Request) llm.PrepareRequest {
+	return llm.PrepareRequest{
+		Model: model.Ref(), Messages: conversation(req), Tools: req.Tools, Prompt: rawPrompt(req), Limit: req.ContextLimit,
+	}
 }
 
 // clause is an error as part of a sentence.
@@ -281,15 +300,20 @@ func (t *trip) find(kind, ability string) (models.Model, error) {
 		return model, err
 	}
 	t.found(model)
+	return model, usable(model, t.call.Request.Model, kind, ability)
+}
+
+// usable refuses a model of another kind, and one whose files are not whole.
+func usable(model models.Model, asked, kind, ability string) error {
 	if model.Kind != kind {
-		e := llm.Errorf(llm.CodeUnsupported, "%q does not support %s", t.call.Request.Model, ability)
+		e := llm.Errorf(llm.CodeUnsupported, "%q does not support %s", asked, ability)
 		e.Param = "model"
-		return model, e
+		return e
 	}
 	if model.Damaged != "" {
-		return model, llm.Errorf(llm.CodeUnavailable, "load %s: %s", model.Name, model.Damaged)
+		return llm.Errorf(llm.CodeUnavailable, "load %s: %s", model.Name, model.Damaged)
 	}
-	return model, nil
+	return nil
 }
 
 func (t *trip) found(model models.Model) {

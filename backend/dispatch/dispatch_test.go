@@ -247,3 +247,20 @@ func TestUnknownModelIsInTheJournal(t *testing.T) {
 	assert.Equal(t, llm.OutcomeRejected, entry.Outcome)
 	assert.Equal(t, "nope", entry.ModelAsked)
 }
+
+func TestF25CountIsWhatGenerateReports(t *testing.T) {
+	d, j := desk(t, func(context.Context, engine.Job) (llm.Stats, error) {
+		return llm.Stats{PromptTokens: 10, CompletionTokens: 1, Finish: llm.FinishStop}, nil
+	})
+	n, err := d.Count(t.Context(), call())
+	require.NoError(t, err)
+	assert.Equal(t, 10, n)
+	assert.Empty(t, j.Active())
+	record, _, err := d.Generate(t.Context(), call(), new(heard).answer())
+	require.NoError(t, err)
+	assert.Equal(t, n, *record.PromptTokens)
+	unknown := call()
+	unknown.Request.Model = "nobody"
+	_, err = d.Count(t.Context(), unknown)
+	assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err))
+}
