@@ -43,7 +43,7 @@ try {
   }
   await picture('1-empty');
 
-  await box.fill('Say hello in one short sentence.');
+  await box.fill('What is the capital of France?');
   await box.press('Enter');
   await ended();
   const first = answers.last();
@@ -84,7 +84,7 @@ try {
   await picture('4-requests');
 
   await page.reload();
-  await page.getByRole('navigation').getByText('Say hello in one short sentence.').first().click();
+  await page.getByRole('navigation').getByText('What is the capital of France?').first().click();
   await answers.nth(1).getByText('Stopped', { exact: true }).waitFor();
   check((await answers.nth(1).locator('.prose').innerText()) === kept, 'the chat is there again after a reload');
   await answers.nth(1).locator('.badge').waitFor({ timeout: 5000 });
