@@ -1,13 +1,10 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
-
-// `UI=http://<id>.localhost:<port> npm run dev` develops against a running Signalbox; without it against dev/mock.mjs.
-// The listener checks Host and Origin, so the proxy speaks in its name.
-const backend = process.env.UI ?? 'http://127.0.0.1:5199';
+import { listenerProxy } from './dev/proxy';
 
 export default defineConfig({
   base: '/ui/',
-  plugins: [svelte()],
+  plugins: [svelte(), listenerProxy()],
   // Components are tested as the browser gets them, not as a server would render them.
   resolve: process.env.VITEST ? { conditions: ['browser'] } : undefined,
   build: {
@@ -19,14 +16,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     // A data: font or image would need another CSP.
     assetsInlineLimit: 0,
-  },
-  server: {
-    proxy: Object.fromEntries(
-      ['^/ui/(?:status|events|requests|server|settings|chats)', '/desktop', '/api', '/v1'].map((path) => [
-        path,
-        { target: backend, changeOrigin: true, headers: { origin: backend, cookie: process.env.UI_COOKIE ?? '' } },
-      ]),
-    ),
   },
   test: {
     // Not happy-dom: DOMPurify drops whole elements there and keeps attributes it should not.
