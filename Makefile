@@ -97,7 +97,7 @@ frontend-modules: frontend/node_modules/.package-lock.json
 
 # npm writes this file when it has installed everything.
 frontend/node_modules/.package-lock.json: frontend/package-lock.json
-	@$(STEP) "npm modules" "see whether npm's registry can be reached (npm ping), then run this again" \
+	@$(STEP) "npm modules" "if it says that the lock file is out of sync, run npm install in frontend/; else see whether npm's registry can be reached (npm ping)" \
 		npm --prefix frontend ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
