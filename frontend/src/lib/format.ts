@@ -16,7 +16,7 @@ export function duration(ms: number): string {
 }
 
 export const speed = (tokensPerSecond: number) =>
-  `${tokensPerSecond < 10 ? tokensPerSecond.toFixed(1) : Math.round(tokensPerSecond)} tok/s`;
+  `${tokensPerSecond < 10 ? tokensPerSecond.toFixed(1) : count(Math.round(tokensPerSecond))} tok/s`;
 
 export function ordinal(n: number): string {
   const teen = n % 100 >= 11 && n % 100 <= 13;

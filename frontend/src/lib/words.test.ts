@@ -2,7 +2,17 @@ import { describe, expect, it } from 'vitest';
 import type { Entry, Status } from './api/types';
 import { dayName, duration, ordinal } from './format';
 import { parseKeepAlive, shownKeepAlive } from './keepalive';
-import { facts, fallbackSentence, lampColour, outlook, phases, recordOf, stateWord, waitingLine } from './words';
+import {
+  facts,
+  fallbackSentence,
+  keptSentence,
+  lampColour,
+  outlook,
+  phases,
+  recordOf,
+  stateWord,
+  waitingLine,
+} from './words';
 
 const entry = (more: Partial<Entry>): Entry => ({ trace_id: 't', state: 'queued', started_at: '', ...more });
 
@@ -38,6 +48,11 @@ it('explains a fallback', () => {
   const record = { trace_id: 't', routed_device: 'NPU', execution_device: 'CPU', fallback_reason: 'busy' };
   expect(fallbackSentence(record)).toBe('The rules chose NPU, but it would have waited longer there. It ran on CPU.');
   expect(fallbackSentence({ trace_id: 't' })).toBe('');
+});
+
+it('says what is kept', () => {
+  expect(keptSentence('metadata/30d')).toBe('This record for 30 days; neither prompt nor answer');
+  expect(keptSentence('bodies/7d')).toBe('bodies/7d');
 });
 
 it('keeps the record of an entry and drops the live part', () => {

@@ -112,6 +112,12 @@ export function phases(record: Record): Phase[] {
   return all.flatMap(([name, label, ms]) => (ms == null ? [] : [{ name, label, ms }]));
 }
 
+/** "metadata/30d" in words. */
+export function keptSentence(retention: string | undefined): string {
+  const days = /^metadata\/(\d+)d$/.exec(retention ?? '')?.[1];
+  return days ? `This record for ${days} days; neither prompt nor answer` : (retention ?? '');
+}
+
 export interface Fact {
   label: string;
   text: string;
@@ -146,7 +152,7 @@ export function facts(record: Record): Fact[] {
   }
   add('Runtime', record.provider, true);
   add('Where', record.inference_region === 'local' ? 'On this machine; nothing left it' : record.inference_region);
-  add('Kept', record.retention, true);
+  add('Kept', keptSentence(record.retention));
   add('Model files', record.model_version, true);
   add('Trace', record.trace_id, true);
   return list;
