@@ -447,6 +447,9 @@ func cause(ctx context.Context, err error) error {
 	if why, ok := errors.AsType[*llm.Error](context.Cause(ctx)); ok {
 		return why
 	}
+	if said, ok := errors.AsType[*llm.Error](err); ok && said.Code == llm.CodeCancelled {
+		return err // this was asked already
+	}
 	if errors.Is(err, context.Canceled) {
 		return llm.Errorf(llm.CodeCancelled, "the client left: %w", err)
 	}
