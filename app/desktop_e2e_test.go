@@ -11,6 +11,7 @@ import (
 	"image/png"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -389,9 +390,15 @@ func TestWindowKeepsItsSize(t *testing.T) {
 func TestWindowShowsThePageOfTheUIListener(t *testing.T) {
 	desk := desktop.Start(t, desktop.Options{})
 	page := desk.Wails(t, bin)
-	page.Until(t, "return location.protocol === 'http:' && document.readyState === 'complete'")
-	assert.True(t, strings.HasPrefix(page.URL(t), owner(t, desk).UIURL+"/ui/"), page.URL(t))
-	assert.NotContains(t, page.URL(t), "code=")
+	page.Until(t, "return location.protocol === 'http:' && document.body.innerText.length > 10")
+	shown, err := url.Parse(page.URL(t))
+	require.NoError(t, err)
+	ui, err := url.Parse(owner(t, desk).UIURL)
+	require.NoError(t, err)
+	assert.Equal(t, ui.Port(), shown.Port())
+	assert.True(t, strings.HasSuffix(shown.Hostname(), ".localhost"), "a name of its own: cookies ignore ports")
+	assert.Equal(t, "/ui/", shown.Path)
+	assert.Empty(t, shown.RawQuery, "the code is gone from the address")
 	if isDemo {
 		page.Type(t, "#name", "signal man")
 		page.Click(t, "#go")
