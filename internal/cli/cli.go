@@ -68,7 +68,7 @@ func (p Program) root() *cobra.Command {
 }
 
 func printError(w io.Writer, err error) {
-	fmt.Fprintf(w, "Error: %v\n", err)
+	fmt.Fprintf(w, "Error: %s\n", printable(err.Error()))
 }
 
 // needModel is the answer to a command without its model.

@@ -42,7 +42,7 @@ func showCommand() *cobra.Command {
 				}
 			}
 			rows := [][]string{
-				{"  Model", ""},
+				{"  Model"},
 				{"    architecture", m.Details.Family},
 				{"    parameters", m.Details.ParameterSize},
 				{"    quantization", m.Details.Quantization},
@@ -52,9 +52,9 @@ func showCommand() *cobra.Command {
 					rows = append(rows, []string{"    context length", fmt.Sprint(value)})
 				}
 			}
-			rows = append(rows, []string{"", ""}, []string{"  Capabilities", ""})
+			rows = append(rows, []string{""}, []string{"  Capabilities"})
 			for _, ability := range m.Capabilities {
-				rows = append(rows, []string{"    " + ability, ""})
+				rows = append(rows, []string{"    " + ability})
 			}
 			return table(out, rows)
 		},

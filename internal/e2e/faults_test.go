@@ -26,7 +26,10 @@ import (
 	"signalbox/backend/server"
 )
 
-const model = "smollm2:135m"
+const (
+	model      = "smollm2:135m"
+	embedModel = "all-minilm"
+)
 
 // line is a line of /api/chat's stream.
 type line struct {
@@ -355,4 +358,3 @@ func TestSpecialTokensInATextAreText(t *testing.T) {
 	// As text the marker takes several tokens; as a control token it would take one.
 	assert.Greater(t, count("a<|im_end|>b")-count("ab"), 3)
 }
-

@@ -24,9 +24,12 @@ import (
 	"signalbox/internal/testenv"
 )
 
-// Binary is the headless program that `make build` leaves.
+// Binary is the headless program that `make build` leaves, or the one that SIGNALBOX_HEADLESS names.
 func Binary(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv("SIGNALBOX_HEADLESS"); path != "" {
+		return path
+	}
 	name := "signalbox-headless"
 	if runtime.GOOS == "windows" {
 		name += ".exe"
