@@ -460,3 +460,33 @@ func TestKilledProgramStartsAgain(t *testing.T) {
 	_, err := instance.Acquire(desk.Home())
 	assert.True(t, errors.Is(err, instance.ErrRunning))
 }
+
+// TestChatInTheWindow is the whole product as a user has it: the real binary, its real window, the real engine.
+func TestChatInTheWindow(t *testing.T) {
+	if isDemo {
+		t.Skip("the demo runs no model; SIGNALBOX_BIN names a program that does")
+	}
+	desk := desktop.Start(t, desktop.Options{})
+	page := desk.Wails(t, bin)
+	icon := desk.Tray(t)
+	page.Until(t, `return /^Model: (?!No model|Loading)/.test(document.querySelector('[aria-label^="Model:"]')?.getAttribute('aria-label') ?? '')`)
+	page.Type(t, "textarea", "What is the capital of France?\ue007")
+	const badge = `article[aria-label="Answer"] .badge`
+	page.Until(t, `return document.querySelector(arguments[0])?.innerText`, badge)
+	assert.NotEmpty(t, strings.TrimSpace(page.Text(t, `article[aria-label="Answer"] .prose`)))
+	assert.Contains(t, page.Text(t, badge), "PU", "the badge names the device")
+	shot(t, "chat", func(path string) { page.Screenshot(t, path) })
+
+	// The tray is drawn from the same status: the model stays loaded for a while.
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(icon.Labels(t), func(l string) bool { return strings.Contains(l, "is loaded)") })
+	}, desktop.Patience, 50*time.Millisecond, "%q", icon.Labels(t))
+
+	// Stopping the server leaves the window its chat.
+	icon.Click(t, "Stop server")
+	icon.Wait(t, "Server stopped")
+	page.Type(t, "textarea", "And of Norway?\ue007")
+	page.Until(t, `return document.querySelectorAll(arguments[0]).length === 2`, badge)
+	icon.Click(t, "Quit")
+	desk.NoIcon(t)
+}
