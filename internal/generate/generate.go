@@ -61,7 +61,7 @@ func (r *Runner) slot(ctx context.Context, c *chat, req llm.GenerateRequest) (s 
 		return s, 0, err
 	}
 	// What was computed in another way differs in the last digits: a seed promises the same answer again.
-	if seeded := req.Sampling.Seed != nil && *req.Sampling.Seed != -1; !seeded {
+	if !seeded(req) {
 		s, keep = c.slots.find(req.Owner, req.Tokens, func(s *slot, keep int) bool { return c.goOn(s, keep, len(req.Tokens)) })
 	}
 	if s != nil {
@@ -73,6 +73,10 @@ func (r *Runner) slot(ctx context.Context, c *chat, req llm.GenerateRequest) (s 
 		return nil, 0, engineError(err, "begin an answer of %s", c.name)
 	}
 	return s, 0, nil
+}
+
+func seeded(req llm.GenerateRequest) bool {
+	return req.Sampling.Seed != nil && *req.Sampling.Seed != -1
 }
 
 // only returns the one slot of a model on the NPU, for an answer of its own. There the plugin itself reuses prefixes, and does not tell
@@ -148,18 +152,34 @@ func (r *Runner) answer(ctx context.Context, c *chat, s *slot, a *answer) error 
 	}
 }
 
-// prefill computes the part of the prompt that is not in the slot: in one inference up to the limit, since several tokens on
-// top of a cache are slow.
+// prefill computes the part of the prompt that is not in the slot. Several tokens on top of a cache are slow on the CPU (1,024 on top of
+// 1,024 take seven times as long as the first ones), so a prompt is computed in one inference where its time allows, also when
+// others wait for the device: with chunks they would wait longer.
 func (r *Runner) prefill(ctx context.Context, c *chat, s *slot, a *answer) (logits []float32, err error) {
 	rest := a.request.Tokens[len(s.tokens):]
 	for len(rest) > 0 {
-		n := min(len(rest), c.limits.chunk)
+		n := c.chunk(len(rest), seeded(a.request))
 		if logits, err = r.infer(ctx, c, s, a, rest[:n]); err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
 	}
 	return logits, nil
+}
+
+// patience is how long one inference may take, for nothing else runs and nobody can cancel meanwhile.
+const patience = 20 * time.Second
+
+// chunk is how many of n prompt tokens to compute in the next inference: all up to the limit, and up to four times as many where
+// that is seen to be quick. A seeded answer does not depend on what was seen.
+func (c *chat) chunk(n int, seeded bool) int {
+	if n <= c.limits.chunk {
+		return n
+	}
+	if most := 4 * c.limits.chunk; n <= most && (seeded || c.pace.prompt(n) < patience) {
+		return n
+	}
+	return c.limits.chunk
 }
 
 // infer waits for the device and runs one inference.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -140,6 +141,22 @@ func TestCancelBeforeThePromptIsDone(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Zero(t, stats.CompletionTokens)
 	assert.Positive(t, stats.PromptTokens)
+}
+
+func TestCancelInThePromptEndsWithItsInference(t *testing.T) {
+	r := runner(t)
+	ids := prepare(t, r, user(strings.Repeat("All work and no play makes Jack a dull boy. ", 60)))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	stats, err := r.Generate(ctx, llm.GenerateRequest{Model: model(t), Tokens: ids, Owner: "cancel"},
+		func(llm.Delta) error { return nil })
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.LessOrEqual(t, stats.CompletionTokens, 1)
+	assert.Positive(t, stats.Cancel)
+	again := run(t, r, llm.GenerateRequest{Tokens: ids, MaxTokens: 4, Owner: "cancel"})
+	fresh := run(t, r, llm.GenerateRequest{Tokens: ids, MaxTokens: 4})
+	require.NoError(t, again.err)
+	assert.Equal(t, fresh.text, again.text, "what was computed before the end is still good")
 }
 
 func TestEmitErrorEndsTheAnswer(t *testing.T) {

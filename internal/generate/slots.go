@@ -137,3 +137,13 @@ func (p *pace) goOn(n, past, dead, total int) bool {
 	}
 	return step+float64(n-1)*onTop < float64(total)*fresh
 }
+
+// prompt is the time that n tokens from the beginning are expected to take; very long until a prompt has been seen.
+func (p *pace) prompt(n int) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fresh == 0 {
+		return time.Hour
+	}
+	return time.Duration(float64(n) * p.fresh * float64(time.Second))
+}
