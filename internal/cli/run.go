@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -237,7 +239,10 @@ func (c *conversation) question(ctx context.Context, line string) error {
 	return nil
 }
 
-var history *term.Terminal // keeps the lines typed so far, for arrow up
+var (
+	history *term.Terminal // keeps the lines typed so far, for arrow up
+	typed   []byte         // keys that came after the line that was asked for: text pasted at once
+)
 
 // readLine reads one line with editing. The terminal is raw only while it reads, so that Ctrl-C during an answer is a
 // signal. Ctrl-C at the prompt gives an empty line, Ctrl-D io.EOF.
@@ -248,36 +253,47 @@ func readLine(prompt string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = term.Restore(fd, old) }()
-	interrupted := false
-	in := readFunc(func(b []byte) (int, error) {
-		n, err := os.Stdin.Read(b)
-		for _, key := range b[:n] {
-			if key == 3 { // Ctrl-C
-				interrupted = true
-				return 0, io.EOF
-			}
-		}
-		return n, err
-	})
 	if history == nil {
 		history = term.NewTerminal(nil, "")
 	}
+	keys := &keyboard{}
 	t := term.NewTerminal(struct {
 		io.Reader
 		io.Writer
-	}{in, os.Stdout}, prompt)
+	}{keys, os.Stdout}, prompt)
 	t.History = history.History
-	if width, height, err := term.GetSize(fd); err == nil {
+	if width, height, err := term.GetSize(fd); err == nil && width > 0 && height > 0 { // a serial line knows no size
 		_ = t.SetSize(width, height)
 	}
 	line, err := t.ReadLine()
-	if interrupted {
+	if keys.interrupted {
 		fmt.Fprint(os.Stdout, "\r\n")
 		return "", nil
 	}
 	return line, err
 }
 
-type readFunc func([]byte) (int, error)
+// keyboard gives the keys of one line and leaves what comes after it in typed: a term.Terminal is for one line here, and would
+// keep the rest to itself.
+type keyboard struct{ interrupted bool }
 
-func (f readFunc) Read(b []byte) (int, error) { return f(b) }
+const ctrlC = 3
+
+func (k *keyboard) Read(b []byte) (int, error) {
+	if len(typed) == 0 {
+		buffer := make([]byte, 4096)
+		n, err := os.Stdin.Read(buffer)
+		if err != nil {
+			return 0, err
+		}
+		typed = buffer[:n]
+	}
+	end := bytes.IndexAny(typed, "\r\n\x03")
+	n := copy(b, typed[:cmp.Or(end+1, len(typed))])
+	typed = typed[n:]
+	if b[n-1] == ctrlC {
+		k.interrupted = true
+		return 0, io.EOF
+	}
+	return n, nil
+}

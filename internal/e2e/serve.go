@@ -91,10 +91,17 @@ func Start(t testing.TB, env []string, args ...string) *Server {
 		close(s.exited)
 	}()
 	require.NotEmpty(t, s.Page, "serve did not print its addresses; it said:\n%s", s.Log())
-	owner, err := instance.Find(s.Home)
-	require.NoError(t, err)
-	s.UI, s.Token = owner.UIURL, owner.Token
+	running := attach(t, s.Home)
+	s.UI, s.Token = running.UI, running.Token
 	return s
+}
+
+// attach speaks to the server that owns a home and that somebody else has started.
+func attach(t testing.TB, home string) *Server {
+	t.Helper()
+	owner, err := instance.Find(home)
+	require.NoError(t, err)
+	return &Server{t: t, Home: home, URL: owner.APIURL, UI: owner.UIURL, Token: owner.Token}
 }
 
 // Stop ends the server as a terminal does and waits for it.
