@@ -1,0 +1,305 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxRepeats bounds how many letters and classes the patterns of a schema come to when their repetitions are written out:
+// the library's time grows with the square, 4 s for 2,000.
+const maxRepeats = 1000
+
+// expression writes a pattern for the library. There a pattern is all of a string's JSON text, not a part of its value, so:
+// what is not anchored is extended, and letters that JSON escapes (quote, backslash, control characters) are left out.
+func (w *writer) expression(pattern, at string) (string, error) {
+	tree, err := parsePattern(pattern, at)
+	if err != nil {
+		return "", err
+	}
+	if w.repeats += size(tree); w.repeats > maxRepeats {
+		return "", cannot("pattern", at, fmt.Sprintf("the patterns come to more than %d letters when their repetitions are written out", maxRepeats))
+	}
+	p := &printer{}
+	if err := p.whole(tree); err != nil {
+		return "", cannot("pattern", at, err.Error())
+	}
+	return "^" + p.String() + "$", nil
+}
+
+var unicodeEscape = regexp.MustCompile(`\\u([0-9a-fA-F]{4})`)
+
+// parsePattern reads an expression of ECMA's kind as far as Go's parser knows it; what that refuses (look-ahead, back
+// references), the library does not enforce either.
+func parsePattern(pattern, at string) (*syntax.Regexp, error) {
+	tree, err := syntax.Parse(unicodeEscape.ReplaceAllString(pattern, `\x{$1}`), syntax.Perl)
+	if err != nil {
+		return nil, cannot("pattern", at, "regular expression "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return tree, nil
+}
+
+// size is the number of letters and classes when repetitions are written out.
+func size(re *syntax.Regexp) int {
+	n := len(re.Rune)
+	if re.Op == syntax.OpCharClass {
+		n = 1
+	}
+	for _, sub := range re.Sub {
+		n += size(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n = min(n*max(re.Min, re.Max, 1), 1<<20)
+	}
+	return max(n, 1)
+}
+
+// lengths are the fewest and the most letters of a string that matches pattern; longest is -1 when there is no most.
+func lengths(pattern, at string) (shortest, longest int, err error) {
+	tree, err := parsePattern(pattern, at)
+	if err != nil {
+		return 0, 0, err
+	}
+	shortest, longest = extent(tree)
+	if begin, end := anchors(tree); !begin || !end {
+		longest = -1
+	}
+	return shortest, longest, nil
+}
+
+func extent(re *syntax.Regexp) (shortest, longest int) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		return len(re.Rune), len(re.Rune)
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return 1, 1
+	case syntax.OpConcat, syntax.OpCapture:
+		for _, sub := range re.Sub {
+			s, l := extent(sub)
+			shortest, longest = shortest+s, add(longest, l)
+		}
+		return shortest, longest
+	case syntax.OpAlternate:
+		shortest, longest = extent(re.Sub[0])
+		for _, sub := range re.Sub[1:] {
+			s, l := extent(sub)
+			shortest = min(shortest, s)
+			if longest >= 0 && (l < 0 || l > longest) {
+				longest = l
+			}
+		}
+		return shortest, longest
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
+		least, most := repetition(re)
+		s, l := extent(re.Sub[0])
+		if l < 0 || most < 0 {
+			return s * least, -1
+		}
+		return s * least, l * most
+	}
+	return 0, 0
+}
+
+func add(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a + b
+}
+
+// repetition is how often the part of a repetition comes; most is -1 for any number.
+func repetition(re *syntax.Regexp) (least, most int) {
+	switch re.Op {
+	case syntax.OpStar:
+		return 0, -1
+	case syntax.OpPlus:
+		return 1, -1
+	case syntax.OpQuest:
+		return 0, 1
+	}
+	return re.Min, re.Max
+}
+
+// anchors tells whether every match begins at the beginning, and ends at the end.
+func anchors(re *syntax.Regexp) (begin, end bool) {
+	switch re.Op {
+	case syntax.OpBeginText:
+		return true, false
+	case syntax.OpEndText:
+		return false, true
+	case syntax.OpCapture:
+		return anchors(re.Sub[0])
+	case syntax.OpConcat:
+		begin, _ = anchors(re.Sub[0])
+		_, end = anchors(re.Sub[len(re.Sub)-1])
+		return begin, end
+	case syntax.OpAlternate:
+		begin, end = true, true
+		for _, sub := range re.Sub {
+			b, e := anchors(sub)
+			begin, end = begin && b, end && e
+		}
+		return begin, end
+	}
+	return false, false
+}
+
+// printer writes an expression.
+type printer struct{ strings.Builder }
+
+// letter is any letter that JSON does not escape.
+const letter = `[^"\\\x00-\x1f]`
+
+// whole writes re so that it matches all of a text when re matches a part of it.
+func (p *printer) whole(re *syntax.Regexp) error {
+	switch re.Op {
+	case syntax.OpCapture:
+		return p.whole(re.Sub[0])
+	case syntax.OpAlternate:
+		return p.list(re.Sub, p.whole)
+	}
+	subs := []*syntax.Regexp{re}
+	if re.Op == syntax.OpConcat {
+		subs = re.Sub
+	}
+	begin, end := anchors(re)
+	if !begin {
+		p.WriteString(letter + "*")
+	}
+	for i, sub := range subs {
+		if i == 0 && sub.Op == syntax.OpBeginText || i == len(subs)-1 && sub.Op == syntax.OpEndText {
+			continue
+		}
+		if err := p.print(sub); err != nil {
+			return err
+		}
+	}
+	if !end {
+		p.WriteString(letter + "*")
+	}
+	return nil
+}
+
+// list writes alternatives.
+func (p *printer) list(subs []*syntax.Regexp, write func(*syntax.Regexp) error) error {
+	p.WriteString("(?:")
+	for i, sub := range subs {
+		if i > 0 {
+			p.WriteByte('|')
+		}
+		if err := write(sub); err != nil {
+			return err
+		}
+	}
+	p.WriteByte(')')
+	return nil
+}
+
+func (p *printer) print(re *syntax.Regexp) error {
+	switch re.Op {
+	case syntax.OpEmptyMatch:
+		return nil
+	case syntax.OpLiteral:
+		return p.literal(re)
+	case syntax.OpCharClass:
+		return p.class(re.Rune)
+	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		p.WriteString(letter)
+		return nil
+	case syntax.OpCapture:
+		return p.list(re.Sub, p.print)
+	case syntax.OpAlternate:
+		return p.list(re.Sub, p.print)
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if err := p.print(sub); err != nil {
+				return err
+			}
+		}
+		return nil
+	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
+		return p.repeat(re)
+	case syntax.OpBeginText, syntax.OpEndText:
+		return fmt.Errorf("^ and $ are supported only at the ends")
+	case syntax.OpBeginLine, syntax.OpEndLine:
+		return fmt.Errorf("lines are not supported")
+	case syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return fmt.Errorf("word boundaries are not supported")
+	}
+	return fmt.Errorf("it matches nothing")
+}
+
+func (p *printer) repeat(re *syntax.Regexp) error {
+	if err := p.list(re.Sub, p.print); err != nil {
+		return err
+	}
+	least, most := repetition(re)
+	switch {
+	case most < 0 && least == 0:
+		p.WriteByte('*')
+	case most < 0 && least == 1:
+		p.WriteByte('+')
+	case most < 0:
+		fmt.Fprintf(p, "{%d,}", least)
+	default:
+		fmt.Fprintf(p, "{%d,%d}", least, most)
+	}
+	return nil
+}
+
+func (p *printer) literal(re *syntax.Regexp) error {
+	for _, r := range re.Rune {
+		if escaped(r) {
+			return fmt.Errorf("it asks for %q, which is written differently in JSON", r)
+		}
+		if re.Flags&syntax.FoldCase != 0 {
+			return fmt.Errorf("letters of either case are not supported")
+		}
+		p.rune(r)
+	}
+	return nil
+}
+
+// escaped tells whether r is not written as itself in a JSON string.
+func escaped(r rune) bool { return r == '"' || r == '\\' || r < ' ' }
+
+func (p *printer) rune(r rune) {
+	if r < utf8.RuneSelf && !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+		fmt.Fprintf(p, `\x%02x`, r)
+		return
+	}
+	p.WriteRune(r)
+}
+
+// class writes a class from the first and last letters of its ranges, without those that JSON escapes.
+func (p *printer) class(ranges []rune) error {
+	start := p.Len()
+	p.WriteByte('[')
+	for i := 0; i < len(ranges); i += 2 {
+		for _, part := range plain(ranges[i], ranges[i+1]) {
+			p.rune(part[0])
+			if part[0] != part[1] {
+				p.WriteByte('-')
+				p.rune(part[1])
+			}
+		}
+	}
+	if p.Len() == start+1 {
+		return fmt.Errorf("it asks for letters that are written differently in JSON")
+	}
+	p.WriteByte(']')
+	return nil
+}
+
+// plain cuts a range into those of letters that are written as themselves.
+func plain(from, to rune) [][2]rune {
+	var parts [][2]rune
+	for _, whole := range [][2]rune{{' ', '!'}, {'#', '['}, {']', 0xD7FF}, {0xE000, utf8.MaxRune}} {
+		if a, b := max(from, whole[0]), min(to, whole[1]); a <= b {
+			parts = append(parts, [2]rune{a, b})
+		}
+	}
+	return parts
+}
