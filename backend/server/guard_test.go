@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"signalbox/backend/server"
+	"signalbox/backend/server/wiretest"
 )
 
 // raw sends bytes as they are and reads one answer.
@@ -33,18 +34,10 @@ func raw(t *testing.T, ts *httptest.Server, request string) *http.Response {
 
 const chatBody = `{"model":"smollm2:135m","prompt":"hi","stream":false}`
 
-// hostile are the Hosts of threat A1 that Go hands on untouched, and some more.
-var hostile = []string{
-	":11434", "", "localhost.", "127.0.0.1.", "2130706433", "0x7f.1", "127.1", "[::1%25lo]", "localhost:notaport", "evil.localhost",
-	"localhost%00.evil.com", "evil.example", "evil.example:11434", "laptop.local", "x.internal", "localhost:", "localhost:99999",
-	"127.0.0.1:80:80", "[127.0.0.1]", "[::1]x", "::1", "169.254.169.254", "192.168.1.2", "8.8.8.8", "[fe80::1]", "localhost.evil.com",
-	"127.0.0.1.evil.com", "localhost@evil.example",
-}
-
 func TestA01HostilesHostsAreRefusedBeforeAnyHandler(t *testing.T) {
 	r := newRig(t)
 	for name, ts := range map[string]*httptest.Server{"public": r.public, "ui": r.ui} {
-		for _, host := range hostile {
+		for _, host := range wiretest.HostileHosts {
 			for _, method := range []string{"GET", "POST", "OPTIONS", "HEAD", "DELETE"} {
 				for _, path := range []string{"/api/generate", "/ui/status"} {
 					resp := raw(t, ts, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
