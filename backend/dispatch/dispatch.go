@@ -320,12 +320,9 @@ func (t *trip) found(model models.Model) {
 	t.set(func(r *llm.Record) { r.ModelUsed, r.ModelVersion = model.Name, model.Ref().Digest })
 }
 
+// loadRequest leaves the NPU's limits to the engine, which has them from the settings and applies them there alone.
 func (t *trip) loadRequest(model models.Model) llm.LoadRequest {
-	policy := t.d.policy().Router
-	return llm.LoadRequest{
-		Model: model.Ref(), Embedding: model.Kind == models.KindEmbedding,
-		PromptLimit: policy.NPUPromptLimit, Reserve: policy.NPUReserve,
-	}
+	return llm.LoadRequest{Model: model.Ref(), Embedding: model.Kind == models.KindEmbedding}
 }
 
 func (t *trip) keepAlive() *time.Duration {
