@@ -107,8 +107,16 @@ func ShowBody(m models.Model, basename string) []byte {
 		Capabilities []string       `json:"capabilities"`
 		ModifiedAt   time.Time      `json:"modified_at"`
 	}{
-		m.License, modelfile(m), parameters(m), m.Template, detailsOf(m), modelInfo(m, basename), capabilities(m), m.ModifiedAt,
+		m.License, modelfile(m), parameters(m), template(m), detailsOf(m), modelInfo(m, basename), capabilities(m), m.ModifiedAt,
 	})
+}
+
+// template is the model's own, with ".Suffix" in a comment where it can fill in the middle: by that word Continue knows.
+func template(m models.Model) string {
+	if slices.Contains(m.Capabilities, "insert") {
+		return m.Template + "{# fills in the middle: {{ .Prompt }} {{ .Suffix }} #}"
+	}
+	return m.Template
 }
 
 func modelInfo(m models.Model, basename string) map[string]any {

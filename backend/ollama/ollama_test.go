@@ -15,6 +15,7 @@ import (
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
 	"signalbox/backend/ollama"
+	"signalbox/backend/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -82,22 +83,26 @@ func TestKeepAlive(t *testing.T) {
 
 func TestFieldsThatWouldChangeTheAnswerAreRefused(t *testing.T) {
 	for fields, want := range map[string]string{
-		`"format":"json"`:              "not supported yet",
-		`"format":{"type":"object"}`:   "not supported yet",
-		`"format":"xml"`:               `invalid format: "xml"; expected "json" or a valid JSON Schema object`,
-		`"format":7`:                   "invalid format: 7",
-		`"images":["aGk="]`:            "images are not supported yet",
-		`"suffix":"}"`:                 `"m" does not support insert`,
-		`"template":"{{ .Prompt }}"`:   "a template in the request is not supported",
-		`"keep_alive":{}`:              "Unsupported type: 'map[string]interface {}'",
-		`"keep_alive":"soon"`:          `time: invalid duration "soon"`,
-		`"options":[]`:                 "options must be of type object, not array",
-		`"options":{"num_keep":"all"}`: `option "num_keep" must be of type integer`,
-		`"options":{"stop":[1]}`:       `option "stop[0]" must be of type string`,
-		`"options":{"device":"tpu"}`:   `option "device" must be npu, gpu or cpu`,
-		`"stream":"yes"`:               "stream must be of type boolean, not string",
-		`"prompt":["a"]`:               "prompt must be of type string, not array",
-		`"prompt":"a\u0000b"`:          "NUL",
+		`"format":"xml"`:                                  `invalid format: "xml"; expected "json" or a valid JSON Schema object`,
+		`"format":7`:                                      "invalid format: 7",
+		`"images":["aGk="]`:                               "images are not supported yet",
+		`"template":"{{ .Prompt }}"`:                      "template is in Go's template language",
+		`"template":"{{- if .System }}"`:                  "template is in Go's template language",
+		`"template":"` + strings.Repeat("x", 70000) + `"`: "template has 70000 bytes",
+		`"context":[1,-1]`:                                "context[1] must be a token id",
+		`"context":["x"]`:                                 "context[0] must be a token id",
+		`"raw":true,"context":[1]`:                        "raw mode does not support template, system, or context",
+		`"think":"hard"`:                                  `invalid think value: "hard" (must be "high", "medium", "low", "max", true, or false)`,
+		`"think":1`:                                       `invalid think value: 1 (must be`,
+		`"keep_alive":{}`:                                 "Unsupported type: 'map[string]interface {}'",
+		`"keep_alive":"soon"`:                             `time: invalid duration "soon"`,
+		`"options":[]`:                                    "options must be of type object, not array",
+		`"options":{"num_keep":"all"}`:                    `option "num_keep" must be of type integer`,
+		`"options":{"stop":[1]}`:                          `option "stop[0]" must be of type string`,
+		`"options":{"device":"tpu"}`:                      `option "device" must be npu, gpu or cpu`,
+		`"stream":"yes"`:                                  "stream must be of type boolean, not string",
+		`"prompt":["a"]`:                                  "prompt must be of type string, not array",
+		`"prompt":"a\u0000b"`:                             "NUL",
 	} {
 		_, err := ollama.ParseGenerate([]byte(`{"model":"m","prompt":"p",` + fields + `}`))
 		assert.ErrorContains(t, err, want, fields)
@@ -113,13 +118,27 @@ func TestFieldsThatWouldChangeTheAnswerAreRefused(t *testing.T) {
 }
 
 func TestNothingIsLostInSilence(t *testing.T) {
-	g := chat(t, `"tools":[{"type":"function"}],"think":true,"shift":true,"truncate":true,"temprature":1,"options":{"num_keep":4,"use_mmap":true,"num_ctx":1e12,"top_p":7,"mirostat":1}`)
-	assert.Equal(t, []string{"options.num_keep", "options.mirostat", "options.use_mmap", "think", "truncate", "shift", "tools", "temprature"}, g.LLM.Ignored)
+	g := chat(t, `"tools":[{"type":"web_search"},{"type":"function","function":{"name":"f"}}],"shift":true,"truncate":true,"temprature":1,"options":{"num_keep":4,"use_mmap":true,"num_ctx":1e12,"top_p":7,"mirostat":1}`)
+	assert.Equal(t, []string{"options.num_keep", "options.mirostat", "options.use_mmap", "truncate", "shift", "tools[0] (web_search)", "temprature"}, g.LLM.Ignored)
 	assert.Equal(t, []string{"options.num_ctx", "options.top_p"}, g.LLM.Clamped)
-	assert.Nil(t, g.LLM.Tools)
-	gen, err := ollama.ParseGenerate([]byte(`{"model":"m","prompt":"p","context":[1,2]}`))
+	assert.JSONEq(t, `[{"type":"function","function":{"name":"f"}}]`, string(g.LLM.Tools))
+}
+
+func TestWhatTheAnswerMustBeIsRead(t *testing.T) {
+	assert.Equal(t, &llm.Constraint{JSON: true}, chat(t, `"format":"json"`).LLM.Constraint)
+	assert.Equal(t, `{"type":"object","properties":{"b":{},"a":{}}}`, string(chat(t, `"format": {"type":"object","properties":{"b":{},"a":{}}} `).LLM.Constraint.Schema))
+	assert.Nil(t, chat(t, `"format":""`).LLM.Constraint)
+	assert.Equal(t, &llm.Think{Enabled: true}, chat(t, `"think":true`).LLM.Think)
+	assert.Equal(t, &llm.Think{}, chat(t, `"think":false`).LLM.Think)
+	assert.Equal(t, &llm.Think{Enabled: true, Effort: "high"}, chat(t, `"think":"high"`).LLM.Think)
+	assert.Nil(t, chat(t, `"think":null`).LLM.Think)
+	assert.Equal(t, "required", chat(t, `"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"`).LLM.ToolChoice.Mode)
+	g, err := ollama.ParseGenerate([]byte(`{"name":"m","prompt":"def f(","suffix":"return","template":"{{ prompt }}","context":[1,2]}`))
 	require.NoError(t, err)
-	assert.Equal(t, []string{"context"}, gen.LLM.Ignored)
+	assert.Equal(t, "m", g.Model, "older clients say name")
+	assert.Equal(t, "return", g.LLM.Suffix)
+	assert.Equal(t, "{{ prompt }}", g.LLM.Template)
+	assert.Equal(t, []int32{1, 2}, g.LLM.Context)
 }
 
 var (
@@ -134,17 +153,59 @@ func TestLinesAreThese(t *testing.T) {
 	for _, generate := range []bool{false, true} {
 		l := ollama.Lines{Model: "m:latest", Generate: generate, Now: func() time.Time { return at }}
 		probs := []llm.TokenLogprob{{Token: "hé", Bytes: []int{104, 195, 169}, Logprob: -0.5, Top: []llm.TokenLogprob{{Token: "x", Logprob: -1}}}}
-		for _, line := range [][]byte{
-			l.Piece(llm.Delta{Text: "<b>hé</b> \u2028"}), l.Piece(llm.Delta{Text: "hé", Logprobs: probs}), l.Wait(), l.Done(time.Second, rec, stats),
-			l.Whole("all", probs, time.Second, rec, llm.Stats{Finish: llm.FinishLength}), l.Loaded(time.Second, rec), l.Unloaded(),
+		for _, lines := range [][][]byte{
+			l.Piece(llm.Delta{Text: "<b>hé</b> \u2028"}), l.Piece(llm.Delta{Text: "hé", Logprobs: probs}), {l.Wait()}, l.Done(time.Second, rec, stats),
+			{l.Whole(parts(llm.Delta{Text: "all", Logprobs: probs}), time.Second, rec, llm.Stats{Finish: llm.FinishLength}), l.Loaded(time.Second, rec), l.Unloaded()},
 		} {
-			b.Write(append(line, '\n'))
+			for _, line := range lines {
+				b.Write(append(line, '\n'))
+			}
 		}
 	}
 	b.Write(append(ollama.ErrorBody(llm.PromptTooLong(2068, 1024)), '\n'))
 	b.Write(append(ollama.EmbedBody("e", time.Second, rec, llm.Embedded{Vectors: [][]float32{{0.25, -1}}, Tokens: 3}), '\n'))
 	b.Write(append(ollama.EmbeddingsBody(rec, llm.Embedded{Vectors: [][]float32{{0.1}}}), '\n'))
 	golden(t, "lines.ndjson", b.String())
+}
+
+func parts(deltas ...llm.Delta) *wire.Parts {
+	var p wire.Parts
+	for _, d := range deltas {
+		p.Add(d)
+	}
+	p.End()
+	return &p
+}
+
+// called is an answer that thinks, speaks, calls twice and is cut short in a third call.
+var called = []llm.Delta{
+	{Thinking: "hm"}, {Text: "Let me "}, {Text: "see."},
+	{ToolCalls: []llm.ToolCallDelta{{Index: 0, ID: "call_a", Name: "f"}}}, {ToolCalls: []llm.ToolCallDelta{{Index: 0, Arguments: `{"b":1,`}}},
+	{ToolCalls: []llm.ToolCallDelta{{Index: 0, Arguments: `"a":"<"}`, Done: true}}},
+	{ToolCalls: []llm.ToolCallDelta{{Index: 1, ID: "call_b", Name: "g", Done: true}}},
+	{ToolCalls: []llm.ToolCallDelta{{Index: 2, ID: "call_c", Name: "h", Arguments: `{"x":`}}},
+}
+
+func TestR04ToolCallsGoOutWholeWithAnObject(t *testing.T) {
+	l := ollama.Lines{Model: "m", Now: func() time.Time { return at }}
+	var b strings.Builder
+	for _, d := range called {
+		for _, line := range l.Piece(d) {
+			b.Write(append(line, '\n'))
+		}
+	}
+	for _, line := range l.Done(time.Second, rec, llm.Stats{Finish: llm.FinishTools}) {
+		b.Write(append(line, '\n'))
+	}
+	b.Write(append(l.Whole(parts(called...), time.Second, rec, llm.Stats{Finish: llm.FinishTools}), '\n'))
+	golden(t, "tools.ndjson", b.String())
+}
+
+func TestR19FillInTheMiddleShowsInTheTemplate(t *testing.T) {
+	m := models.Model{Name: "m", Template: "{{ x }}", Capabilities: []string{"completion"}}
+	assert.NotContains(t, string(ollama.ShowBody(m, "")), ".Suffix")
+	m.Capabilities = append(m.Capabilities, "insert")
+	assert.Contains(t, string(ollama.ShowBody(m, "")), ".Suffix")
 }
 
 func TestModelsAreShownWithTheirParameters(t *testing.T) {

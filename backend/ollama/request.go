@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func ParseChat(body []byte) (Generation, error) {
 	if err != nil {
 		return Generation{}, err
 	}
-	g := Generation{Model: o.Text("model")}
+	g := Generation{Model: takeModel(o)}
 	if g.Model == "" {
 		o.FailAt("model", "model is required")
 	}
@@ -37,10 +38,11 @@ func ParseChat(body []byte) (Generation, error) {
 	for _, m := range o.Objects("messages") {
 		g.LLM.Messages = append(g.LLM.Messages, takeMessage(m))
 	}
+	wire.NameToolResults(g.LLM.Messages)
 	g.Empty = len(g.LLM.Messages) == 0
-	if len(o.Array("tools")) > 0 {
-		o.Ignored("tools") // a refusal would end every agent's run
-	}
+	tools := o.Functions("tools")
+	g.LLM.Tools = tools.JSON()
+	g.LLM.ToolChoice = o.ToolChoice("tool_choice", tools) // not Ollama's, and some clients send it
 	return finish(o, g)
 }
 
@@ -50,27 +52,65 @@ func ParseGenerate(body []byte) (Generation, error) {
 	if err != nil {
 		return Generation{}, err
 	}
-	g := Generation{Model: o.Text("model")}
+	g := Generation{Model: takeModel(o)}
 	if g.Model == "" && o.Err() == nil {
 		o.Fail(llm.Errorf(llm.CodeModelNotFound, "%s", ModelNotFound("")))
 	}
 	takeCommon(o, &g)
 	g.LLM.Prompt, g.LLM.System, g.LLM.Raw = o.Text("prompt"), o.Text("system"), o.True("raw")
 	g.Empty = g.LLM.Prompt == ""
-	template, suffix, context := o.Text("template"), o.Text("suffix"), o.Array("context")
-	switch {
-	case g.LLM.Raw && (template != "" || g.LLM.System != "" || len(context) > 0):
+	g.LLM.Template, g.LLM.Suffix, g.LLM.Context = takeTemplate(o), o.Text("suffix"), takeContext(o)
+	if g.LLM.Raw && (g.LLM.Template != "" || g.LLM.System != "" || len(g.LLM.Context) > 0) {
 		o.Fail(llm.Errorf(llm.CodeInvalid, "raw mode does not support template, system, or context"))
-	case template != "":
-		// A template is a program in the caller's hands, and runs in ours.
-		o.Fail(notYet("template", "a template in the request is not supported: the model's own is used; render it yourself and send it with raw"))
-	case suffix != "":
-		o.Fail(notYet("suffix", "%q does not support insert", g.Model))
-	case len(context) > 0:
-		o.Ignored("context")
 	}
 	refuseImages(o)
 	return finish(o, g)
+}
+
+// takeModel reads the model's name, which older clients send as "name".
+func takeModel(o *wire.Object) string {
+	model, old := o.Text("model"), o.Text("name")
+	if model == "" {
+		return old
+	}
+	return model
+}
+
+// maxTemplate is far above the largest chat template there is.
+const maxTemplate = 64 << 10
+
+// takeTemplate reads a chat template in place of the model's own: a program in Jinja, run within a budget.
+func takeTemplate(o *wire.Object) string {
+	template := o.Text("template")
+	switch {
+	case len(template) > maxTemplate:
+		o.FailAt("template", "template has %d bytes, at most %d are possible", len(template), maxTemplate)
+	case goAction.MatchString(template):
+		o.FailAt("template", "template is in Go's template language, and models here have Jinja templates: leave it out, or render the prompt yourself and send it with raw")
+	}
+	return template
+}
+
+// goAction is what Ollama's templates have and Jinja cannot.
+var goAction = regexp.MustCompile(`\{\{-?\s*(\.|if |range |end\b|\$)`)
+
+// takeContext reads the tokens of an earlier answer.
+func takeContext(o *wire.Object) []int32 {
+	items := o.Array("context")
+	if len(items) > maxTokens {
+		o.FailAt("context", "context takes at most %d tokens, not %d", maxTokens, len(items))
+		return nil
+	}
+	var tokens []int32
+	for i, raw := range items {
+		n, err := strconv.ParseInt(string(raw), 10, 32)
+		if err != nil || n < 0 {
+			o.FailAt("context", "context[%d] must be a token id, that is a whole number from 0", i)
+			return nil
+		}
+		tokens = append(tokens, int32(n))
+	}
+	return tokens
 }
 
 // takeCommon reads what chat and generate share.
@@ -81,10 +121,10 @@ func takeCommon(o *wire.Object, g *Generation) {
 		g.Stream = *stream
 	}
 	takeOptions(o, &g.LLM)
-	g.KeepAlive = takeKeepAlive(o)
+	g.KeepAlive = o.KeepAlive()
 	g.LLM.KeepAlive = g.KeepAlive
-	refuseFormat(o)
-	takeThink(o)
+	g.LLM.Constraint = takeFormat(o)
+	g.LLM.Think = takeThink(o)
 	g.LLM.Logprobs = o.True("logprobs")
 	set(&g.LLM.TopLogprobs, o.Int(topLogprobs))
 	for _, name := range []string{"truncate", "shift"} { // nothing is ever cut: false is what we do
@@ -152,29 +192,35 @@ func refuseImages(o *wire.Object) {
 	}
 }
 
-// refuseFormat answers clearly instead of giving text that only looks like the schema.
-func refuseFormat(o *wire.Object) {
+// takeFormat reads what the answer must look like.
+func takeFormat(o *wire.Object) *llm.Constraint {
 	raw := bytes.TrimSpace(o.Raw("format"))
 	switch {
 	case len(raw) == 0 || string(raw) == `""`:
-	case string(raw) == `"json"` || wire.Kind(raw) == "object":
-		o.Fail(notYet("format", "structured output (format) is not supported yet: leave format out and ask for JSON in the prompt"))
+	case string(raw) == `"json"`:
+		return &llm.Constraint{JSON: true}
+	case wire.Kind(raw) == "object":
+		return &llm.Constraint{Schema: raw}
 	default:
 		o.FailAt("format", "invalid format: %s; expected \"json\" or a valid JSON Schema object", short(raw))
 	}
+	return nil
 }
 
-func takeThink(o *wire.Object) {
+func takeThink(o *wire.Object) *llm.Think {
 	raw := o.Raw("think")
-	if raw == nil {
-		return
-	}
 	switch string(raw) {
-	case "true", "false", `"high"`, `"medium"`, `"low"`, `"max"`, `""`:
-		o.Ignored("think")
+	case "", `""`:
+	case "true":
+		return &llm.Think{Enabled: true}
+	case "false":
+		return &llm.Think{}
+	case `"high"`, `"medium"`, `"low"`, `"max"`:
+		return &llm.Think{Enabled: true, Effort: o.Text("think")}
 	default:
 		o.FailAt("think", `invalid think value: %s (must be "high", "medium", "low", "max", true, or false)`, short(raw))
 	}
+	return nil
 }
 
 // short is a value from outside, fit to be repeated in an error.
@@ -208,7 +254,7 @@ func ParseEmbed(body []byte) (Embedding, error) {
 	if err != nil {
 		return Embedding{}, err
 	}
-	e := Embedding{Model: o.Text("model"), Embed: llm.EmbedRequest{Truncate: true}}
+	e := Embedding{Model: takeModel(o), Embed: llm.EmbedRequest{Truncate: true}}
 	switch raw := o.Raw("input"); wire.Kind(raw) {
 	case "string", "array":
 		e.Embed.Inputs = takeInputs(o)
@@ -247,7 +293,7 @@ func ParseEmbeddings(body []byte) (Embedding, error) {
 	if err != nil {
 		return Embedding{}, err
 	}
-	e := Embedding{Model: o.Text("model"), Embed: llm.EmbedRequest{Truncate: true, Raw: true}}
+	e := Embedding{Model: takeModel(o), Embed: llm.EmbedRequest{Truncate: true, Raw: true}}
 	if prompt := o.Text("prompt"); prompt != "" {
 		e.Embed.Inputs = []string{prompt}
 	}
@@ -261,7 +307,7 @@ func finishEmbed(o *wire.Object, e Embedding) (Embedding, error) {
 	refuseStream(o)
 	e.LLM.Sampling = llm.DefaultSampling()
 	takeOptions(o, &e.LLM)
-	e.LLM.KeepAlive = takeKeepAlive(o)
+	e.LLM.KeepAlive = o.KeepAlive()
 	g, err := finish(o, Generation{Model: e.Model, LLM: e.LLM})
 	e.LLM = g.LLM
 	return e, err
@@ -283,10 +329,7 @@ func ParseShow(body []byte) (Show, error) {
 	if err != nil {
 		return Show{}, err
 	}
-	model, old := o.Text("model"), o.Text("name")
-	if model == "" {
-		model = old
-	}
+	model := takeModel(o)
 	if model == "" {
 		o.FailAt("model", "model is required")
 	}

@@ -68,7 +68,7 @@ func article(kind string) string {
 	return "a " + kind
 }
 
-func notYet(field, format string, args ...any) *llm.Error {
+func notSupported(field, format string, args ...any) *llm.Error {
 	err := llm.Errorf(llm.CodeUnsupported, format, args...)
 	err.Param = field
 	return err

@@ -15,6 +15,7 @@ import (
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
 	"signalbox/backend/openai"
+	"signalbox/backend/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -53,23 +54,28 @@ func TestRequestsOfRealClients(t *testing.T) {
 
 func TestF23F24FieldsThatWouldChangeTheAnswerAreRefused(t *testing.T) {
 	for fields, want := range map[string]string{
-		`"response_format":{"type":"json_object"}`: "not supported yet",
-		`"response_format":{"type":"json_schema"}`: "not supported yet",
-		`"response_format":{"type":"xml"}`:         "response_format.type must be text, json_object or json_schema",
-		`"response_format":"json"`:                 "Invalid type for 'response_format': expected an object, but got a string instead.",
-		`"tool_choice":"required"`:                 "not supported yet",
-		`"tool_choice":{"type":"function"}`:        "not supported yet",
-		`"tool_choice":"any"`:                      "tool_choice must be none, auto, required",
-		`"n":3`:                                    "n > 1 is not supported yet",
-		`"n":1000000000`:                           "n must be between 1 and 128",
-		`"n":0`:                                    "n must be between 1 and 128",
-		`"modalities":["text","audio"]`:            "answers other than text",
-		`"audio":{}`:                               "audio answers are not supported",
-		`"top_logprobs":2`:                         "top_logprobs needs logprobs",
-		`"max_tokens":"many"`:                      "Invalid type for 'max_tokens': expected an integer, but got a string instead.",
-		`"max_tokens":1.5`:                         "expected an integer, but got a number with a fraction instead.",
-		`"logit_bias":{"hello":1}`:                 "keys must be token ids",
-		`"stop":[1]`:                               "Invalid type for 'stop[0]'",
+		`"response_format":{"type":"json_schema"}`:                                        "response_format.schema is required",
+		`"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":[]}}`: "Invalid type for 'response_format.json_schema.schema': expected an object, but got an array instead.",
+		`"response_format":{"type":"xml"}`:                                                "response_format.type must be text, json_object or json_schema",
+		`"response_format":"json"`:                                                        "Invalid type for 'response_format': expected an object, but got a string instead.",
+		`"tool_choice":"required"`:                                                        "tool_choice asks for a tool, but there are no tools",
+		`"tool_choice":{"type":"function"}`:                                               "tool_choice.name is required",
+		`"tool_choice":{"type":"function","function":{"name":"x"}},"tools":[{"type":"function","function":{"name":"f"}}]`: `tool_choice names the tool "x", which is not in tools`,
+		`"tool_choice":"sometimes"`:                   "tool_choice must be none, auto, required",
+		`"tool_choice":7`:                             "Invalid type for 'tool_choice': expected a string or object",
+		`"tools":[{"type":"function"}]`:               "tools[0].function is required",
+		`"tools":[{"type":"function","function":{}}]`: "tools[0].function.name is required",
+		`"reasoning_effort":"extreme"`:                "reasoning_effort must be none, minimal, low, medium, high or xhigh",
+		`"n":3`:                                       "n > 1 is not supported: send the request 3 times",
+		`"n":1000000000`:                              "n must be between 1 and 128",
+		`"n":0`:                                       "n must be between 1 and 128",
+		`"modalities":["text","audio"]`:               "answers other than text",
+		`"audio":{}`:                                  "audio answers are not supported",
+		`"top_logprobs":2`:                            "top_logprobs needs logprobs",
+		`"max_tokens":"many"`:                         "Invalid type for 'max_tokens': expected an integer, but got a string instead.",
+		`"max_tokens":1.5`:                            "expected an integer, but got a number with a fraction instead.",
+		`"logit_bias":{"hello":1}`:                    "keys must be token ids",
+		`"stop":[1]`:                                  "Invalid type for 'stop[0]'",
 	} {
 		_, err := chat(fields)
 		assert.ErrorContains(t, err, want, fields)
@@ -98,13 +104,125 @@ func TestF24BothNamesOfTheLimitWork(t *testing.T) {
 }
 
 func TestNothingIsLostInSilence(t *testing.T) {
-	c, err := chat(`"tools":[{}],"tool_choice":"auto","metadata":{},"store":true,"unknown_thing":1,"temperature":3,"stream_options":{"include_obfuscation":true}`)
+	c, err := chat(`"tools":[{"type":"web_search"},{"type":"function","function":{"name":"f"}},{"type":"custom"}],"tool_choice":"auto","metadata":{},"store":true,"unknown_thing":1,"temperature":3,"stream_options":{"include_obfuscation":true}`)
 	require.NoError(t, err)
-	assert.ElementsMatch(t, []string{"tools", "tool_choice", "metadata", "store", "unknown_thing", "stream_options.include_obfuscation"}, c.LLM.Ignored)
+	assert.ElementsMatch(t, []string{"tools[0] (web_search)", "tools[2] (custom)", "metadata", "store", "unknown_thing", "stream_options.include_obfuscation"}, c.LLM.Ignored)
 	assert.Equal(t, []string{"temperature"}, c.LLM.Clamped)
+	assert.Equal(t, `[{"type":"function","function":{"name":"f"}}]`, string(c.LLM.Tools))
 	c, err = chat(`"tools":[],"tool_choice":"none","n":1,"stop":null`)
 	require.NoError(t, err)
 	assert.Empty(t, c.LLM.Ignored)
+	assert.Nil(t, c.LLM.Tools)
+}
+
+func TestF23ToolChoicesOfAllShapes(t *testing.T) {
+	const tools = `"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"b":{},"a":{}}}}}],`
+	no := false
+	for fields, want := range map[string]llm.ToolChoice{
+		`"x":1`:                {Strict: true},
+		`"tool_choice":"none"`: {Mode: "none", Strict: true},
+		`"tool_choice":"required","parallel_tool_calls":false`: {Mode: "required", Strict: true, Parallel: &no},
+		`"tool_choice":"any"`: {Mode: "required", Strict: true},
+		`"tool_choice":{"type":"function","function":{"name":"f"}}`:                             {Mode: "named", Name: "f", Strict: true},
+		`"tool_choice":{"type":"function","name":"f"}`:                                          {Mode: "named", Name: "f", Strict: true},
+		`"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[]}}`: {Mode: "required", Strict: true},
+	} {
+		c, err := chat(tools + fields)
+		require.NoError(t, err, fields)
+		assert.Equal(t, want, c.LLM.ToolChoice, fields)
+	}
+}
+
+func TestThinkingAndFormatsInTheirManyWords(t *testing.T) {
+	for fields, want := range map[string]*llm.Think{
+		`"x":1`:                      nil,
+		`"reasoning_effort":"none"`:  {},
+		`"reasoning_effort":"high"`:  {Enabled: true, Effort: "high"},
+		`"reasoning_effort":"xhigh"`: {Enabled: true, Effort: "max"},
+		`"reasoning":{"effort":"minimal","max_tokens":99}`:       {Enabled: true, Effort: "low", Budget: 99},
+		`"reasoning":{"enabled":false}`:                          {},
+		`"chat_template_kwargs":{"enable_thinking":false,"x":1}`: {},
+		`"think":true`: {Enabled: true},
+	} {
+		c, err := chat(fields)
+		require.NoError(t, err, fields)
+		assert.Equal(t, want, c.LLM.Think, fields)
+	}
+	for fields, want := range map[string]*llm.Constraint{
+		`"response_format":{"type":"text"}`:        nil,
+		`"response_format":{"type":"json_object"}`: {JSON: true},
+		`"response_format":{"type":"json_schema","json_schema":{"name":"R","strict":true,"schema":{"b":1,"a":2}}}`: {Schema: json.RawMessage(`{"b":1,"a":2}`)},
+	} {
+		c, err := chat(fields)
+		require.NoError(t, err, fields)
+		assert.Equal(t, want, c.LLM.Constraint, fields)
+	}
+}
+
+func TestResponsesOfRealClients(t *testing.T) {
+	for name, body := range map[string]string{
+		"codex": `{"model":"m","instructions":"You are Codex.","input":[{"type":"message","role":"developer","content":[{"type":"input_text","text":"perm"}]},{"type":"message","role":"user","content":[{"type":"input_text","text":"ls"}]},
+			{"type":"reasoning","summary":[{"type":"summary_text","text":"think"}],"encrypted_content":null},{"type":"function_call","call_id":"c1","name":"shell","arguments":"{\"cmd\":\"ls\"}"},{"type":"function_call","call_id":"c2","name":"read","arguments":"{}"},
+			{"type":"function_call_output","call_id":"c1","output":"a b"},{"type":"function_call_output","call_id":"c2","output":[{"type":"input_text","text":"x"}]},{"type":"web_search_call","id":"w"}],
+			"tools":[{"type":"function","name":"shell","description":"d","strict":false,"parameters":{"type":"object","properties":{"cmd":{}}}},{"type":"namespace","name":"n"},{"type":"web_search"}],
+			"tool_choice":"auto","parallel_tool_calls":false,"reasoning":{"effort":"medium","summary":"auto"},"store":false,"stream":true,"include":["reasoning.encrypted_content"],"prompt_cache_key":"k","client_metadata":{}}`,
+		"plain":  `{"model":"m","input":"hi","max_output_tokens":16,"temperature":0.5,"text":{"format":{"type":"json_schema","name":"R","schema":{"type":"object"}},"verbosity":"low"},"metadata":{"a":"b"},"truncation":"auto"}`,
+		"assist": `{"model":"m@cpu","input":[{"role":"user","content":"a"},{"id":"rs_1","type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]},{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"b","annotations":[]}]},{"role":"user","content":"c"}]}`,
+	} {
+		r, err := openai.ParseResponses([]byte(body))
+		require.NoError(t, err, name)
+		got, err := json.MarshalIndent(r, "", "  ")
+		require.NoError(t, err)
+		golden(t, "responses-"+name+".json", string(got)+"\n")
+	}
+	for fields, want := range map[string]string{
+		`"input":"x","previous_response_id":"resp_1"`:                  "previous_response_id is not supported: no answers are kept here, so send the whole conversation in input",
+		`"input":"x","conversation":"c"`:                               "conversation is not supported",
+		`"input":"x","background":true`:                                "background is not supported",
+		`"input":"x","prompt":{"id":"p"}`:                              "prompt is not supported",
+		`"input":[]`:                                                   "input is required",
+		`"input":7`:                                                    "Invalid type for 'input': expected a string or array",
+		`"input":[{"type":"item_reference","id":"x"}]`:                 "input[0].id refers to an earlier answer",
+		`"input":[{"role":"user","content":[{"type":"input_image"}]}]`: "images are not supported yet",
+		`"input":"x","text":{"format":{"type":"json_schema"}}`:         "text.format.schema is required",
+	} {
+		_, err := openai.ParseResponses([]byte(`{"model":"m",` + fields + `}`))
+		assert.ErrorContains(t, err, want, fields)
+	}
+}
+
+func TestCompletionsTakeTextAsItIs(t *testing.T) {
+	c, err := openai.ParseCompletions([]byte(`{"model":"m","prompt":["a","b"],"echo":true,"max_tokens":5}`))
+	require.NoError(t, err)
+	assert.True(t, c.LLM.Raw)
+	assert.Equal(t, "b", c.Request(1).Prompt)
+	c, err = openai.ParseCompletions([]byte(`{"model":"m","prompt":"def f(","suffix":"return","logprobs":2}`))
+	require.NoError(t, err)
+	assert.False(t, c.LLM.Raw, "the model's own form joins both")
+	assert.Equal(t, "return", c.LLM.Suffix)
+	assert.Equal(t, 2, c.LLM.TopLogprobs)
+	for fields, want := range map[string]string{
+		`"prompt":[[1,2]]`:                      "a prompt as token ids is not supported: send text",
+		`"prompt":[1]`:                          "a prompt as token ids is not supported",
+		`"prompt":[]`:                           "[] is too short - 'prompt'",
+		`"x":1`:                                 "prompt must be a string or a list of strings",
+		`"prompt":["a","b"],"stream":true`:      "a stream answers one prompt, not 2",
+		`"prompt":"a","echo":true,"logprobs":1`: "echo with logprobs is not supported",
+		`"prompt":"a","best_of":2`:              "best_of > 1 is not supported",
+		`"prompt":"a","n":2`:                    "n > 1 is not supported",
+	} {
+		_, err := openai.ParseCompletions([]byte(`{"model":"m",` + fields + `}`))
+		assert.ErrorContains(t, err, want, fields)
+	}
+}
+
+func parts(deltas ...llm.Delta) *wire.Parts {
+	var p wire.Parts
+	for _, d := range deltas {
+		p.Add(d)
+	}
+	p.End()
+	return &p
 }
 
 func TestFramesAreThese(t *testing.T) {
@@ -114,9 +232,12 @@ func TestFramesAreThese(t *testing.T) {
 	plain := openai.Completion{ID: "chatcmpl-1", Created: 1785585600, Model: "m:latest", IncludeUsage: true}
 	full := plain
 	full.Logprobs = true
-	frames := [][]byte{plain.Begin(), plain.Piece(llm.Delta{Text: "<b>\"hé\"</b>\n"}), full.Piece(llm.Delta{Text: "hé", Logprobs: probs})}
+	var frames [][]byte
+	frames = append(frames, plain.Begin())
+	frames = append(frames, plain.Piece(llm.Delta{Text: "<b>\"hé\"</b>\n"})...)
+	frames = append(frames, full.Piece(llm.Delta{Text: "hé", Logprobs: probs})...)
 	frames = append(frames, plain.Done(rec, stats)...)
-	frames = append(frames, plain.Whole("all", nil, rec, llm.Stats{Finish: llm.FinishLength}), full.Whole("all", probs, rec, stats))
+	frames = append(frames, plain.Whole(parts(llm.Delta{Text: "all"}), rec, llm.Stats{Finish: llm.FinishLength}), full.Whole(parts(llm.Delta{Text: "all", Logprobs: probs}), rec, stats))
 	tooLong := llm.PromptTooLong(2068, 1024)
 	tooLong.Param = "messages"
 	at := time.Unix(1785585600, 0)
@@ -135,6 +256,8 @@ func TestFramesAreThese(t *testing.T) {
 
 func FuzzRequests(f *testing.F) {
 	f.Add(`{"model":"m","messages":[{"role":"assistant","content":[{"type":"text","text":"x"}],"tool_calls":[{"function":{"arguments":"{"}}]}],"logit_bias":{"1":2},"tool_choice":"auto","stop":["x"]}`)
+	f.Add(`{"model":"m","prompt":["a","b"],"suffix":"x","echo":true,"logprobs":1}`)
+	f.Add(`{"model":"m","input":[{"type":"reasoning","summary":[{"text":"x"}]},{"type":"function_call","name":"f","arguments":"{"},{"role":"user","content":[{"type":"input_text","text":"x"}]}],"tools":[{"type":"function","name":"f"}],"text":{"format":{"type":"json_object"}}}`)
 	f.Add(`{"model":"m","input":["a"],"encoding_format":"base64","dimensions":2}`)
 	f.Fuzz(func(t *testing.T, body string) {
 		c, err := openai.ParseChat([]byte(body))
@@ -154,5 +277,7 @@ func FuzzRequests(f *testing.F) {
 			t.Fatalf("%v is %s", err, code)
 		}
 		_, _ = openai.ParseEmbeddings([]byte(body))
+		_, _ = openai.ParseCompletions([]byte(body))
+		_, _ = openai.ParseResponses([]byte(body))
 	})
 }

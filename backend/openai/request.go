@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
@@ -33,20 +32,25 @@ var (
 	frequencyPenalty = wire.Number{Name: "frequency_penalty", Min: -2, Max: 2}
 	seed             = wire.Number{Name: "seed", Integer: true, Min: math.MinInt64, Max: math.MaxInt64}
 	topLogprobs      = wire.Number{Name: "top_logprobs", Integer: true, Min: 0, Max: 20, Refuse: true}
+	probsOfText      = wire.Number{Name: "logprobs", Integer: true, Min: 0, Max: 20, Refuse: true} // of completions
 	choices          = wire.Number{Name: "n", Integer: true, Min: 1, Max: 128, Refuse: true}
+	bestOf           = wire.Number{Name: "best_of", Integer: true, Min: 1, Max: 128, Refuse: true}
+	outputLimit      = wire.Number{Name: "max_output_tokens", Integer: true, Min: -1, Max: maxTokens} // of responses
+	maxToolCalls     = wire.Number{Name: "max_tool_calls", Integer: true, Min: 1, Max: math.MaxInt32}
+	thinkingLimit    = wire.Number{Name: "max_tokens", Integer: true, Min: 0, Max: maxTokens} // of "reasoning"
 	dimensions       = wire.Number{Name: "dimensions", Integer: true, Min: 1, Max: 1 << 16, Refuse: true}
 )
 
 // Numbers is the table above, for tests that try every limit.
 var Numbers = []wire.Number{
 	tokenLimit, completionLimit, temperature, topP, topK, minP, repeatPenalty, presencePenalty, frequencyPenalty, seed,
-	topLogprobs, choices, dimensions,
+	topLogprobs, probsOfText, choices, bestOf, outputLimit, maxToolCalls, dimensions,
 }
 
 // Known fields that change nothing in what the model says, or nothing a client would miss.
 var ignored = []string{
 	"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-	"parallel_tool_calls", "reasoning", "reasoning_effort", "verbosity", "prediction", "web_search_options",
+	"verbosity", "prediction", "web_search_options",
 }
 
 // Chat is a request of /v1/chat/completions.
@@ -63,33 +67,57 @@ func ParseChat(body []byte) (Chat, error) {
 	if err != nil {
 		return Chat{}, err
 	}
-	c := Chat{Model: o.Text("model"), Stream: o.True("stream")}
-	if c.Model == "" {
-		o.FailAt("model", "you must provide a model parameter")
-	}
+	c := Chat{Model: takeModel(o), Stream: o.True("stream")}
 	for _, m := range o.Objects("messages") {
 		c.LLM.Messages = append(c.LLM.Messages, takeMessage(m))
 	}
 	if len(c.LLM.Messages) == 0 {
 		o.FailAt("messages", "[] is too short - 'messages'")
 	}
-	if so := o.Object("stream_options"); so != nil {
-		c.IncludeUsage = so.True("include_usage")
-		so.Ignore("include_obfuscation")
-		so.Rest()
-	}
+	c.LLM.Messages = wire.MergeSystem(c.LLM.Messages)
+	wire.NameToolResults(c.LLM.Messages)
+	c.IncludeUsage = takeStreamOptions(o)
 	takeSampling(o, &c.LLM)
+	takeLogprobs(o, &c.LLM)
 	takeChoices(o)
-	refuseFormat(o)
-	takeTools(o)
+	c.LLM.Constraint = takeFormat(o.Object("response_format"))
+	tools := o.Functions("tools")
+	c.LLM.Tools, c.LLM.ToolChoice = tools.JSON(), o.ToolChoice("tool_choice", tools)
+	c.LLM.ToolChoice.Parallel = o.Bool("parallel_tool_calls")
+	o.Ignore("functions", "function_call") // the form before tools: its answers looked different
+	c.LLM.Think = takeThink(o)
 	o.Ignore(ignored...)
+	return c, finish(o, c.Model, &c.LLM)
+}
+
+func takeModel(o *wire.Object) string {
+	model := o.Text("model")
+	if model == "" {
+		o.FailAt("model", "you must provide a model parameter")
+	}
+	return model
+}
+
+func takeStreamOptions(o *wire.Object) (includeUsage bool) {
+	so := o.Object("stream_options")
+	if so == nil {
+		return false
+	}
+	includeUsage = so.True("include_usage")
+	so.Ignore("include_obfuscation")
+	so.Rest()
+	return includeUsage
+}
+
+// finish completes req with the model, the device, and what was not honoured.
+func finish(o *wire.Object, model string, req *llm.Request) error {
 	o.Rest()
 	if err := o.Err(); err != nil {
-		return c, err
+		return err
 	}
-	c.LLM.Model, c.LLM.Device = wire.SplitDevice(c.Model)
-	c.LLM.Ignored, c.LLM.Clamped = o.Notes()
-	return c, nil
+	req.Model, req.Device = wire.SplitDevice(model)
+	req.Ignored, req.Clamped = o.Notes()
+	return nil
 }
 
 // takeSampling reads the numbers. Unset temperature and top_p are OpenAI's 1, not Ollama's defaults.
@@ -110,6 +138,10 @@ func takeSampling(o *wire.Object, req *llm.Request) {
 	s.Seed = o.Int(seed)
 	s.LogitBias = takeBias(o)
 	req.Stop = takeStop(o)
+	req.KeepAlive = o.KeepAlive() // not OpenAI's; as in /api/chat
+}
+
+func takeLogprobs(o *wire.Object, req *llm.Request) {
 	req.Logprobs = o.True("logprobs")
 	set(&req.TopLogprobs, o.Int(topLogprobs))
 	if req.TopLogprobs > 0 && !req.Logprobs {
@@ -159,56 +191,98 @@ func takeBias(o *wire.Object) map[int]float64 {
 
 // takeChoices refuses what would need more than one answer, or one that is not text.
 func takeChoices(o *wire.Object) {
-	if n := o.Int(choices); n != nil && *n > 1 {
-		o.Fail(notYet("n", "n > 1 is not supported yet: send the request %d times", *n))
-	}
+	takeN(o)
 	for _, modality := range o.Texts("modalities", 16) {
 		if modality != "text" {
-			o.Fail(notYet("modalities", "answers other than text are not supported"))
+			o.Fail(notSupported("modalities", "answers other than text are not supported"))
 		}
 	}
 	if o.Raw("audio") != nil {
-		o.Fail(notYet("audio", "audio answers are not supported"))
+		o.Fail(notSupported("audio", "audio answers are not supported"))
 	}
 }
 
-// refuseFormat answers clearly instead of giving text that only looks like the schema.
-func refuseFormat(o *wire.Object) {
-	f := o.Object("response_format")
+func takeN(o *wire.Object) {
+	if n := o.Int(choices); n != nil && *n > 1 {
+		o.Fail(notSupported("n", "n > 1 is not supported: send the request %d times", *n))
+	}
+}
+
+// takeFormat reads what the answer must look like, from response_format or from the format of responses' text.
+func takeFormat(f *wire.Object) *llm.Constraint {
 	if f == nil {
-		return
+		return nil
 	}
-	switch kind := f.Text("type"); kind {
+	defer f.Rest()
+	switch f.Text("type") {
 	case "text":
-	case "json_object", "json_schema":
-		o.Fail(notYet("response_format", "structured output (response_format %s) is not supported yet: leave it out and ask for JSON in the prompt", kind))
+	case "json_object":
+		return &llm.Constraint{JSON: true}
+	case "json_schema":
+		spec := f
+		if nested := f.Object("json_schema"); nested != nil {
+			spec = nested
+			defer nested.Rest()
+		}
+		spec.Text("name")
+		spec.Text("description")
+		spec.Bool("strict") // every schema is kept to, strict or not
+		schema := spec.Schema("schema")
+		if schema == nil {
+			spec.FailAt(spec.Path("schema"), "%s is required", spec.Path("schema"))
+			return nil
+		}
+		return &llm.Constraint{Schema: schema}
 	default:
-		o.FailAt("response_format.type", "response_format.type must be text, json_object or json_schema")
+		f.FailAt(f.Path("type"), "%s must be text, json_object or json_schema", f.Path("type"))
 	}
+	return nil
 }
 
-// takeTools notes tools as ignored: a refusal would end every agent's run. A tool that must be called is refused, because
-// the answer would be another one.
-func takeTools(o *wire.Object) {
-	if len(o.Array("tools")) > 0 {
-		o.Ignored("tools")
-	}
-	if len(o.Array("functions")) > 0 {
-		o.Ignored("functions")
-	}
-	for _, field := range []string{"tool_choice", "function_call"} {
-		switch raw := o.Raw(field); string(raw) {
-		case "", `"none"`: // none is what happens
-		case `"auto"`:
-			o.Ignored(field)
-		default:
-			if kind := wire.Kind(raw); kind != "object" && string(raw) != `"required"` {
-				o.FailAt(field, "%s must be none, auto, required or an object that names a tool", field)
-				return
-			}
-			o.Fail(notYet(field, "a tool that must be called (%s) is not supported yet: use auto", field))
+// takeThink reads how much to think, in the words of OpenAI and those that servers of open models added.
+func takeThink(o *wire.Object) *llm.Think {
+	think := takeEffort(o, "reasoning_effort")
+	if r := o.Object("reasoning"); r != nil {
+		if t := takeReasoning(r); t != nil {
+			think = t
 		}
 	}
+	if k := o.Object("chat_template_kwargs"); k != nil {
+		for _, name := range []string{"enable_thinking", "thinking"} {
+			if on := k.Bool(name); on != nil {
+				think = &llm.Think{Enabled: *on}
+			}
+		}
+		k.Rest()
+	}
+	if wire.Kind(o.Raw("think")) == "boolean" { // Ollama's
+		think = &llm.Think{Enabled: o.True("think")}
+	}
+	return think
+}
+
+func takeReasoning(r *wire.Object) *llm.Think {
+	think := takeEffort(r, "effort")
+	if on := r.Bool("enabled"); on != nil && think == nil {
+		think = &llm.Think{Enabled: *on}
+	}
+	if budget := r.Int(thinkingLimit); budget != nil {
+		if think == nil {
+			think = &llm.Think{Enabled: *budget > 0}
+		}
+		think.Budget = int(*budget)
+	}
+	r.Text("summary") // there is no model that sums up: the thinking itself is shown
+	r.Rest()
+	return think
+}
+
+func takeEffort(o *wire.Object, name string) *llm.Think {
+	think, ok := wire.Effort(o.Text(name))
+	if !ok {
+		o.FailAt(o.Path(name), "%s must be none, minimal, low, medium, high or xhigh", o.Path(name))
+	}
+	return think
 }
 
 func takeMessage(m *wire.Object) llm.Message {
@@ -255,41 +329,38 @@ func takeContent(m *wire.Object) string {
 		m.WrongType("content", "string or array")
 		return ""
 	}
+	return joinParts(m, "content")
+}
+
+func joinParts(m *wire.Object, name string) string {
 	var texts []string
-	for _, part := range m.Objects("content") {
+	for _, part := range m.Objects(name) {
 		switch kind := part.Text("type"); kind {
 		case "text", "input_text", "output_text":
 			texts = append(texts, part.Text("text"))
 		case "refusal":
 			texts = append(texts, part.Text("refusal"))
 		case "image_url", "input_image", "image":
-			part.Fail(notYet(part.Path("type"), "images are not supported yet: send text only"))
+			part.Fail(notSupported(part.Path("type"), "images are not supported yet: send text only"))
 		default:
-			part.Fail(notYet(part.Path("type"), "%s: only parts of type text are supported", part.Path("type")))
+			part.Fail(notSupported(part.Path("type"), "%s: only parts of type text are supported", part.Path("type")))
 		}
 	}
 	return strings.Join(texts, "\n")
 }
 
-// takeToolCall reads a call that an earlier answer made. Its arguments are JSON in a string; a small model may have
-// written something else, and then the conversation must still be able to go on.
+// takeToolCall reads a call that an earlier answer made. Its arguments are JSON in a string.
 func takeToolCall(call *wire.Object) llm.ToolCall {
 	f := call.Object("function")
 	if f == nil {
 		call.FailAt(call.Path("function"), "%s is required", call.Path("function"))
 		return llm.ToolCall{}
 	}
-	arguments := f.Raw("arguments")
-	if wire.Kind(arguments) == "string" {
-		arguments = json.RawMessage(strings.TrimSpace(f.Text("arguments")))
+	arguments := string(f.Raw("arguments"))
+	if wire.Kind(f.Raw("arguments")) == "string" {
+		arguments = f.Text("arguments")
 	}
-	switch {
-	case len(arguments) == 0:
-		arguments = json.RawMessage("{}")
-	case wire.Kind(arguments) != "object" || !json.Valid(arguments):
-		arguments = marshal(map[string]string{"arguments": string(arguments)})
-	}
-	return llm.ToolCall{ID: call.Text("id"), Name: f.Text("name"), Arguments: arguments}
+	return llm.ToolCall{ID: call.Text("id"), Name: f.Text("name"), Arguments: wire.CallArguments(arguments)}
 }
 
 func set(to *int, from *int64) {
@@ -318,10 +389,7 @@ func ParseEmbeddings(body []byte) (Embeddings, error) {
 	if err != nil {
 		return Embeddings{}, err
 	}
-	e := Embeddings{Model: o.Text("model"), Embed: llm.EmbedRequest{Truncate: true}}
-	if e.Model == "" {
-		o.FailAt("model", "you must provide a model parameter")
-	}
+	e := Embeddings{Model: takeModel(o), Embed: llm.EmbedRequest{Truncate: true}}
 	e.Embed.Inputs = takeInputs(o)
 	switch format := o.Text("encoding_format"); format {
 	case "", "float":
@@ -337,15 +405,10 @@ func ParseEmbeddings(body []byte) (Embeddings, error) {
 	if o.True("stream") {
 		o.FailAt("stream", "stream: this route answers with one JSON object and cannot stream")
 	}
-	o.Ignore("user")
-	o.Rest()
-	if err := o.Err(); err != nil {
-		return e, err
-	}
-	e.LLM.Model, e.LLM.Device = wire.SplitDevice(e.Model)
+	e.LLM.KeepAlive = o.KeepAlive()
 	e.LLM.Sampling = llm.DefaultSampling()
-	e.LLM.Ignored, e.LLM.Clamped = o.Notes()
-	return e, nil
+	o.Ignore("user")
+	return e, finish(o, e.Model, &e.LLM)
 }
 
 func takeInputs(o *wire.Object) []string {

@@ -8,6 +8,7 @@ import (
 
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
+	"signalbox/backend/wire"
 )
 
 const fingerprint = "fp_signalbox"
@@ -30,9 +31,26 @@ type streamChoice struct {
 	FinishReason *string   `json:"finish_reason"`
 }
 
+// delta has the thinking under both names that clients read.
 type delta struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
+	Role             string     `json:"role,omitempty"`
+	Content          *string    `json:"content,omitempty"`
+	Reasoning        string     `json:"reasoning,omitempty"`
+	ReasoningContent string     `json:"reasoning_content,omitempty"`
+	ToolCalls        []toolCall `json:"tool_calls,omitempty"`
+}
+
+// toolCall is a call, or a piece of one: the first piece has id, type and name, the others arguments alone.
+type toolCall struct {
+	Index    *int     `json:"index,omitempty"` // in streams
+	ID       string   `json:"id,omitempty"`
+	Type     string   `json:"type,omitempty"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
 }
 
 type choice struct {
@@ -43,9 +61,12 @@ type choice struct {
 }
 
 type message struct {
-	Role    string  `json:"role"`
-	Content string  `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role             string     `json:"role"`
+	Content          *string    `json:"content"` // null beside calls that came without text
+	Refusal          *string    `json:"refusal"`
+	Reasoning        string     `json:"reasoning,omitempty"`
+	ReasoningContent string     `json:"reasoning_content,omitempty"`
+	ToolCalls        []toolCall `json:"tool_calls,omitempty"`
 }
 
 type usage struct {
@@ -70,27 +91,55 @@ type logprob struct {
 	Top     []logprob `json:"top_logprobs"`
 }
 
-// Completion makes the answer to one request of /v1/chat/completions.
+// Completion makes the answer to one request of /v1/chat/completions. It follows the answer, so there is one for each request.
 type Completion struct {
 	ID           string // "chatcmpl-..."
 	Created      int64  // Unix seconds, the same in all frames
 	Model        string // repeated as it was asked
 	IncludeUsage bool
 	Logprobs     bool
+
+	parts wire.Parts
 }
 
 // Begin is the first frame's object: the role and nothing else.
-func (c Completion) Begin() []byte {
+func (c *Completion) Begin() []byte {
 	return c.frame(streamChoice{Delta: delta{Role: "assistant"}}, nil)
 }
 
-// Piece is the object of one delta's frame.
-func (c Completion) Piece(d llm.Delta) []byte {
-	return c.frame(streamChoice{Delta: delta{Content: &d.Text}, Logprobs: c.probs(d.Logprobs)}, nil)
+// Piece is the objects of one delta's frames.
+func (c *Completion) Piece(d llm.Delta) [][]byte {
+	var frames [][]byte
+	probs := c.probs(d.Logprobs)
+	add := func(piece delta) {
+		frames = append(frames, c.frame(streamChoice{Delta: piece, Logprobs: probs}, nil))
+		probs = nil // once
+	}
+	for _, step := range c.parts.Add(d) {
+		part := c.parts.List[step.Index]
+		switch {
+		case part.Kind == wire.Call && step.What == wire.Close && part.Text() == "":
+			add(delta{ToolCalls: []toolCall{{Index: &part.Nth, Function: function{Arguments: "{}"}}}}) // clients parse it
+		case part.Kind == wire.Call && step.What == wire.Open:
+			add(delta{ToolCalls: []toolCall{{&part.Nth, part.ID, "function", function{Name: part.Name}}}})
+		case step.What != wire.More:
+		case part.Kind == wire.Call:
+			add(delta{ToolCalls: []toolCall{{Index: &part.Nth, Function: function{Arguments: step.Piece}}}})
+		case part.Kind == wire.Thinking:
+			add(delta{Reasoning: step.Piece, ReasoningContent: step.Piece})
+		default:
+			add(delta{Content: &step.Piece})
+		}
+	}
+	c.parts.Logprobs = nil
+	if len(d.Logprobs) > 0 && probs != nil {
+		add(delta{})
+	}
+	return frames
 }
 
 // Done is the objects of the last frames before [DONE]: the reason with the record, then the usage if it was asked for.
-func (c Completion) Done(rec llm.Record, stats llm.Stats) [][]byte {
+func (c *Completion) Done(rec llm.Record, stats llm.Stats) [][]byte {
 	reason := finishReason(stats.Finish)
 	frames := [][]byte{c.frame(streamChoice{FinishReason: &reason}, &rec)}
 	if c.IncludeUsage {
@@ -103,27 +152,41 @@ func (c Completion) Done(rec llm.Record, stats llm.Stats) [][]byte {
 }
 
 // Whole is the one object of an answer that is not streamed.
-func (c Completion) Whole(text string, probs []llm.TokenLogprob, rec llm.Record, stats llm.Stats) []byte {
+func (c *Completion) Whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []byte {
+	text, thinking := answer.Join(wire.Text), answer.Join(wire.Thinking)
+	m := message{Role: "assistant", Content: &text, Reasoning: thinking, ReasoningContent: thinking}
+	for _, call := range answer.Calls() {
+		m.ToolCalls = append(m.ToolCalls, toolCall{ID: call.ID, Type: "function", Function: function{call.Name, orEmpty(call.Text())}})
+	}
+	if text == "" && len(m.ToolCalls) > 0 {
+		m.Content = nil
+	}
 	u := usageOf(stats)
-	whole := c.chunk([]any{choice{
-		Message: message{Role: "assistant", Content: text}, Logprobs: c.probs(probs), FinishReason: finishReason(stats.Finish),
-	}}, &rec)
+	whole := c.chunk([]any{choice{Message: m, Logprobs: c.probs(answer.Logprobs), FinishReason: finishReason(stats.Finish)}}, &rec)
 	whole.Object, whole.Usage = "chat.completion", &u
 	return marshal(whole)
 }
 
-func (c Completion) frame(choice streamChoice, rec *llm.Record) []byte {
+// orEmpty is a call's arguments, which every client parses as JSON.
+func orEmpty(arguments string) string {
+	if arguments == "" {
+		return "{}"
+	}
+	return arguments
+}
+
+func (c *Completion) frame(choice streamChoice, rec *llm.Record) []byte {
 	return marshal(c.chunk([]any{choice}, rec))
 }
 
-func (c Completion) chunk(choices []any, rec *llm.Record) chunk {
+func (c *Completion) chunk(choices []any, rec *llm.Record) chunk {
 	return chunk{
 		ID: c.ID, Object: "chat.completion.chunk", Created: c.Created, Model: c.Model, SystemFingerprint: fingerprint,
 		Choices: choices, Record: rec,
 	}
 }
 
-func (c Completion) probs(list []llm.TokenLogprob) *logprobs {
+func (c *Completion) probs(list []llm.TokenLogprob) *logprobs {
 	if !c.Logprobs {
 		return nil
 	}
@@ -138,10 +201,11 @@ func convert(list []llm.TokenLogprob) []logprob {
 	return out
 }
 
-// finishReason is "stop" or "length", whatever an engine may say (S30).
+// finishReason is "stop", "length" or "tool_calls", whatever an engine may say (S30).
 func finishReason(f llm.Finish) string {
-	if f == llm.FinishLength {
-		return "length"
+	switch f {
+	case llm.FinishLength, llm.FinishTools:
+		return string(f)
 	}
 	return "stop"
 }

@@ -78,7 +78,7 @@ func TestErrorsByCaseAreOpenAIs(t *testing.T) {
 		{"/v1/chat/completions", `{"model":"gpt 4","messages":[{"role":"user","content":"x"}]}`, 404, "model 'gpt 4' not found: there is smollm2:135m", "model", "model_not_found"},
 		{"/v1/chat/completions", `{"model":"x","messages":"hi"}`, 400, "Invalid type for 'messages': expected an array, but got a string instead.", "messages", nil},
 		{"/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":"x"}],"temperature":"hot"}`, 400, "Invalid type for 'temperature': expected a decimal, but got a string instead.", "temperature", nil},
-		{"/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":"x"}],"n":2}`, 400, "n > 1 is not supported yet: send the request 2 times", "n", "not_supported"},
+		{"/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":"x"}],"n":2}`, 400, "n > 1 is not supported: send the request 2 times", "n", "not_supported"},
 		{"/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`, 400, "images are not supported yet: send text only", "messages[0].content[0].type", "not_supported"},
 		{"/v1/embeddings", `{"model":"all-minilm","input":[[1,2]]}`, 400, "input as token ids is not supported: send text (LangChain: check_embedding_ctx_length=False)", "input", nil},
 		{"/v1/embeddings", `{"model":"all-minilm","input":""}`, 400, "invalid input", "input", nil},

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"signalbox/backend/anthropic"
 	"signalbox/backend/llm"
 	"signalbox/backend/ollama"
 	"signalbox/backend/openai"
@@ -13,20 +14,30 @@ import (
 
 // dialect is how a family of routes writes its errors.
 type dialect struct {
-	errorBody func(*llm.Error) []byte
+	errorBody func(err *llm.Error, trace string) []byte
 }
 
 var (
-	ollamaDialect = dialect{ollama.ErrorBody}
-	openaiDialect = dialect{openai.ErrorBody}
+	ollamaDialect    = dialect{func(err *llm.Error, _ string) []byte { return ollama.ErrorBody(err) }}
+	openaiDialect    = dialect{func(err *llm.Error, _ string) []byte { return openai.ErrorBody(err) }}
+	anthropicDialect = dialect{anthropic.ErrorBody}
 )
 
 // dialectOf guesses for requests that no route took.
-func dialectOf(path string) dialect {
-	if strings.Contains(path, "/v1/") || strings.HasSuffix(path, "/v1") {
+func dialectOf(r *http.Request) dialect {
+	path := r.URL.Path
+	switch {
+	case strings.Contains(path, "/v1/messages") || isAnthropic(r):
+		return anthropicDialect
+	case strings.Contains(path, "/v1/") || strings.HasSuffix(path, "/v1"):
 		return openaiDialect
 	}
 	return ollamaDialect
+}
+
+// isAnthropic tells Anthropic's clients from OpenAI's on the routes that both have.
+func isAnthropic(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/v1/models") && r.Header.Get("anthropic-version") != ""
 }
 
 func statusOf(code llm.Code) int {
@@ -93,5 +104,5 @@ func (s *Server) fail(w *response, r *http.Request, d dialect, err error) {
 	}
 	level("request refused", "method", r.Method, "path", r.URL.Path, "status", status, "error", e, "trace", w.trace)
 	// Without a reader there is nobody to tell; the record has it.
-	_ = w.json(status, d.errorBody(e))
+	_ = w.json(status, d.errorBody(e, w.trace))
 }

@@ -48,7 +48,7 @@ func (s *Server) front(g guard, next http.Handler) http.Handler {
 		case err != nil && wantsPage(r):
 			_ = w.send(statusOf(err.Code), textType, []byte(err.Error()))
 		case err != nil:
-			s.fail(w, r, dialectOf(r.URL.Path), err)
+			s.fail(w, r, dialectOf(r), err)
 		case pass:
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, who)))
 		}
@@ -72,7 +72,7 @@ func (s *Server) recoverPanic(w *response, r *http.Request) {
 	if w.status != 0 {
 		panic(http.ErrAbortHandler) // half an answer must not look whole
 	}
-	s.fail(w, r, dialectOf(r.URL.Path), llm.Errorf(llm.CodeInternal, "Signalbox failed at this request; its log has the details under %s", w.trace))
+	s.fail(w, r, dialectOf(r), llm.Errorf(llm.CodeInternal, "Signalbox failed at this request; its log has the details under %s", w.trace))
 }
 
 // response is the http.ResponseWriter of all handlers.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,23 +13,32 @@ import (
 
 // ollamaFrames are lines of JSON.
 type ollamaFrames struct {
-	ollama.Lines
+	*ollama.Lines
 	arrived time.Time
 }
 
-func (f ollamaFrames) header(h http.Header)       { h.Set("Content-Type", "application/x-ndjson") }
-func (f ollamaFrames) begin() []byte              { return nil }
-func (f ollamaFrames) piece(d llm.Delta) []byte   { return line(f.Piece(d)) }
-func (f ollamaFrames) wait() []byte               { return line(f.Wait()) }
-func (f ollamaFrames) failed(e *llm.Error) []byte { return line(ollama.ErrorBody(e)) }
-func (f ollamaFrames) done(rec llm.Record, stats llm.Stats) [][]byte {
-	return [][]byte{line(f.Done(time.Since(f.arrived), rec, stats))}
+func (f ollamaFrames) header(h http.Header) {
+	h.Set("Content-Type", "application/x-ndjson")
+	h.Set("Cache-Control", "no-cache, no-transform")
 }
-func (f ollamaFrames) whole(text string, probs []llm.TokenLogprob, rec llm.Record, stats llm.Stats) []byte {
-	return f.Whole(text, probs, time.Since(f.arrived), rec, stats)
+func (f ollamaFrames) begin(llm.Record) []byte    { return nil }
+func (f ollamaFrames) piece(d llm.Delta) []byte   { return lines(f.Piece(d)...) }
+func (f ollamaFrames) wait() []byte               { return lines(f.Wait()) }
+func (f ollamaFrames) failed(e *llm.Error) []byte { return lines(ollama.ErrorBody(e)) }
+func (f ollamaFrames) done(rec llm.Record, stats llm.Stats) []byte {
+	return lines(f.Done(time.Since(f.arrived), rec, stats)...)
+}
+func (f ollamaFrames) whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []byte {
+	return f.Whole(answer, time.Since(f.arrived), rec, stats)
 }
 
-func line(object []byte) []byte { return append(object, '\n') }
+func lines(objects ...[]byte) []byte {
+	var out []byte
+	for _, object := range objects {
+		out = append(append(out, object...), '\n')
+	}
+	return out
+}
 
 func (s *Server) ollamaRoot(w *response, _ *http.Request) error {
 	return w.send(http.StatusOK, textType, []byte("Ollama is running"))
@@ -55,8 +65,11 @@ func (s *Server) ollamaAnswer(w *response, r *http.Request, parse func([]byte) (
 	if err != nil {
 		return err
 	}
+	if err := s.canThink(req.LLM, req.Model); err != nil {
+		return named(err, req.Model)
+	}
 	pinDevice(r, &req.LLM)
-	f := ollamaFrames{Lines: ollama.Lines{Model: req.Model, Generate: generate}, arrived: w.arrived}
+	f := ollamaFrames{Lines: &ollama.Lines{Model: req.Model, Generate: generate}, arrived: w.arrived}
 	switch {
 	case req.Unload():
 		if err := s.deps.Dispatch.Unload(r.Context(), req.LLM.Model); err != nil {
@@ -72,6 +85,22 @@ func (s *Server) ollamaAnswer(w *response, r *http.Request, parse func([]byte) (
 		return w.json(http.StatusOK, f.Loaded(time.Since(w.arrived), rec))
 	}
 	return named(s.generate(w, r, req.LLM, req.Stream, f), req.Model)
+}
+
+// canThink refuses a request to think of a model that cannot, as Ollama does. The other dialects only note it: their clients
+// send the wish with every request.
+func (s *Server) canThink(req llm.Request, asked string) error {
+	if req.Think == nil || !req.Think.Enabled {
+		return nil
+	}
+	m, err := s.deps.Models.Find(req.Model)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(m.Capabilities, "thinking") {
+		return llm.Errorf(llm.CodeUnsupported, "%q does not support thinking", asked)
+	}
+	return nil
 }
 
 // pinDevice takes the device from a header, for clients that can set nothing else. The body's own word comes first.
@@ -117,6 +146,15 @@ func (s *Server) ollamaVectors(w *response, r *http.Request, parse func([]byte) 
 	}
 	rec, out, err := s.embed(w, r, req.LLM, req.Embed)
 	return req, rec, out, named(err, req.Model)
+}
+
+func (s *Server) ollamaStatus(w *response, _ *http.Request) error {
+	return w.json(http.StatusOK, ollama.StatusBody())
+}
+
+// noAccount answers routes of Ollama's cloud: nothing leaves this machine.
+func noAccount(_ *response, r *http.Request) error {
+	return withStatus(http.StatusNotImplemented, llm.Errorf(llm.CodeUnsupported, "%s is a route of Ollama's cloud: Signalbox has no accounts and sends nothing anywhere", r.URL.Path))
 }
 
 func (s *Server) ollamaTags(w *response, _ *http.Request) error {

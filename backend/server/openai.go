@@ -2,67 +2,161 @@ package server
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/gorilla/mux"
 
+	"signalbox/backend/anthropic"
 	"signalbox/backend/llm"
 	"signalbox/backend/openai"
 	"signalbox/backend/wire"
 )
 
 // openaiFrames are server-sent events.
-type openaiFrames struct{ openai.Completion }
+type openaiFrames struct{ *openai.Completion }
 
-func (f openaiFrames) header(h http.Header) {
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-cache, no-transform")
-	h.Set("Connection", "keep-alive")
-}
-func (f openaiFrames) begin() []byte              { return event(f.Begin()) }
-func (f openaiFrames) piece(d llm.Delta) []byte   { return event(f.Piece(d)) }
+func (f openaiFrames) header(h http.Header)       { eventStream(h) }
+func (f openaiFrames) begin(llm.Record) []byte    { return events(f.Begin()) }
+func (f openaiFrames) piece(d llm.Delta) []byte   { return events(f.Piece(d)...) }
 func (f openaiFrames) wait() []byte               { return []byte(": ping\n\n") }
-func (f openaiFrames) failed(e *llm.Error) []byte { return event(openai.ErrorBody(e)) }
-func (f openaiFrames) done(rec llm.Record, stats llm.Stats) [][]byte {
-	var out [][]byte
-	for _, object := range f.Done(rec, stats) {
-		out = append(out, event(object))
-	}
-	return append(out, event([]byte("[DONE]")))
+func (f openaiFrames) failed(e *llm.Error) []byte { return events(openai.ErrorBody(e)) }
+func (f openaiFrames) done(rec llm.Record, stats llm.Stats) []byte {
+	return events(append(f.Done(rec, stats), terminator)...)
 }
-func (f openaiFrames) whole(text string, probs []llm.TokenLogprob, rec llm.Record, stats llm.Stats) []byte {
-	return f.Whole(text, probs, rec, stats)
+func (f openaiFrames) whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []byte {
+	return f.Whole(answer, rec, stats)
 }
 
-// event is one server-sent event.
-func event(data []byte) []byte {
-	out := make([]byte, 0, len(data)+8)
-	out = append(out, "data: "...)
-	out = append(out, data...)
-	return append(out, "\n\n"...)
+// textFrames are those of the older completions.
+type textFrames struct {
+	*openai.TextCompletion
+	prompt string
+}
+
+func (f textFrames) header(h http.Header)       { eventStream(h) }
+func (f textFrames) wait() []byte               { return []byte(": ping\n\n") }
+func (f textFrames) failed(e *llm.Error) []byte { return events(openai.ErrorBody(e)) }
+func (f textFrames) begin(llm.Record) []byte {
+	if first := f.Begin(); first != nil {
+		return events(first)
+	}
+	return nil
+}
+func (f textFrames) piece(d llm.Delta) []byte {
+	if d.Text == "" && d.Thinking == "" && len(d.Logprobs) == 0 {
+		return nil
+	}
+	return events(f.Piece(d))
+}
+func (f textFrames) done(rec llm.Record, stats llm.Stats) []byte {
+	return events(append(f.Done(rec, stats), terminator)...)
+}
+func (f textFrames) whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []byte {
+	return f.Whole([]openai.TextAnswer{{Prompt: f.prompt, Parts: answer, Stats: stats}}, rec)
+}
+
+// responseFrames are the events of /v1/responses.
+type responseFrames struct{ *openai.Response }
+
+func (f responseFrames) header(h http.Header)                        { eventStream(h) }
+func (f responseFrames) begin(llm.Record) []byte                     { return f.Begin() }
+func (f responseFrames) piece(d llm.Delta) []byte                    { return f.Piece(d) }
+func (f responseFrames) wait() []byte                                { return f.Wait() }
+func (f responseFrames) failed(e *llm.Error) []byte                  { return f.Failed(e) }
+func (f responseFrames) done(rec llm.Record, stats llm.Stats) []byte { return f.Done(rec, stats) }
+func (f responseFrames) whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []byte {
+	return f.Whole(answer, rec, stats)
+}
+
+var terminator = []byte("[DONE]")
+
+// events are server-sent events without a name.
+func events(objects ...[]byte) []byte {
+	var out []byte
+	for _, object := range objects {
+		out = append(out, wire.Event("", object)...)
+	}
+	return out
 }
 
 func (s *Server) openaiChat(w *response, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	req, err := openai.ParseChat(body)
+	req, err := parseBody(w, r, openai.ParseChat)
 	if err != nil {
 		return err
 	}
 	pinDevice(r, &req.LLM)
-	return named(s.generate(w, r, req.LLM, req.Stream, openaiFrames{openai.Completion{
+	return named(s.generate(w, r, req.LLM, req.Stream, openaiFrames{&openai.Completion{
 		ID: "chatcmpl-" + w.trace, Created: w.arrived.Unix(), Model: req.Model,
 		IncludeUsage: req.IncludeUsage, Logprobs: req.LLM.Logprobs,
 	}}), req.Model)
 }
 
-func (s *Server) openaiEmbeddings(w *response, r *http.Request) error {
+// parseBody reads a request's body and hands it to its dialect.
+func parseBody[T any](w *response, r *http.Request, parse func([]byte) (T, error)) (T, error) {
 	body, err := readBody(w, r)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return parse(body)
+}
+
+func (s *Server) openaiCompletions(w *response, r *http.Request) error {
+	req, err := parseBody(w, r, openai.ParseCompletions)
 	if err != nil {
 		return err
 	}
-	req, err := openai.ParseEmbeddings(body)
+	pinDevice(r, &req.LLM)
+	f := textFrames{TextCompletion: &openai.TextCompletion{
+		ID: "cmpl-" + w.trace, Created: w.arrived.Unix(), Model: req.Model, IncludeUsage: req.IncludeUsage, Logprobs: req.LLM.Logprobs,
+	}}
+	if req.Echo {
+		f.Echo, f.prompt = req.Prompts[0], req.Prompts[0]
+	}
+	if len(req.Prompts) > 1 {
+		return named(s.completeAll(w, r, req, f), req.Model)
+	}
+	return named(s.generate(w, r, req.LLM, req.Stream, f), req.Model)
+}
+
+// completeAll answers several prompts, one after the other. Each is a request of its own in the journal; the record that is
+// returned is the last one's.
+func (s *Server) completeAll(w *response, r *http.Request, req openai.Text, f textFrames) error {
+	var answers []openai.TextAnswer
+	var last llm.Record
+	for i, prompt := range req.Prompts {
+		call := s.call(w, r, req.Request(i))
+		if i > 0 {
+			call.TraceID, call.Arrived = newTrace(), time.Now()
+		}
+		answer, rec, stats, err := s.collect(r, call)
+		if err != nil {
+			return err
+		}
+		last = rec
+		a := openai.TextAnswer{Parts: answer, Stats: stats}
+		if req.Echo {
+			a.Prompt = prompt
+		}
+		answers = append(answers, a)
+	}
+	setRecordHeaders(w.Header(), last)
+	return w.json(http.StatusOK, f.Whole(answers, last))
+}
+
+func (s *Server) openaiResponses(w *response, r *http.Request) error {
+	req, err := parseBody(w, r, openai.ParseResponses)
+	if err != nil {
+		return err
+	}
+	pinDevice(r, &req.LLM)
+	return named(s.generate(w, r, req.LLM, req.Stream, responseFrames{&openai.Response{
+		ID: "resp_" + w.trace, Created: w.arrived.Unix(), Model: req.Model, Echo: req.Echo, Logprobs: req.LLM.Logprobs,
+	}}), req.Model)
+}
+
+func (s *Server) openaiEmbeddings(w *response, r *http.Request) error {
+	req, err := parseBody(w, r, openai.ParseEmbeddings)
 	if err != nil {
 		return err
 	}
@@ -73,15 +167,19 @@ func (s *Server) openaiEmbeddings(w *response, r *http.Request) error {
 	return w.json(http.StatusOK, openai.EmbeddingsBody(req, rec, out))
 }
 
-func (s *Server) openaiModels(w *response, _ *http.Request) error {
+// v1Models answers a route that OpenAI and Anthropic both have.
+func (s *Server) v1Models(w *response, r *http.Request) error {
 	list, err := s.deps.Models.List()
 	if err != nil {
 		return err
 	}
+	if isAnthropic(r) {
+		return w.json(http.StatusOK, anthropic.ModelsBody(list))
+	}
 	return w.json(http.StatusOK, openai.ModelsBody(list))
 }
 
-func (s *Server) openaiModel(w *response, r *http.Request) error {
+func (s *Server) v1Model(w *response, r *http.Request) error {
 	id := mux.Vars(r)["model"]
 	name, _ := wire.SplitDevice(id)
 	m, err := s.deps.Models.Find(name)
@@ -90,6 +188,9 @@ func (s *Server) openaiModel(w *response, r *http.Request) error {
 			return named(e, id)
 		}
 		return named(llm.Errorf(llm.CodeModelNotFound, "%w", err), id)
+	}
+	if isAnthropic(r) {
+		return w.json(http.StatusOK, anthropic.ModelBody(id, m))
 	}
 	return w.json(http.StatusOK, openai.ModelBody(id, m))
 }

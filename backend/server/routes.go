@@ -47,15 +47,22 @@ func (s *Server) apiRoutes() []route {
 		{"DELETE", "/api/delete", o, notBuilt, true},
 		{"POST", "/api/blobs/{digest}", o, notBuilt, true},
 
-		{"POST", "/v1/chat/completions", ai, s.openaiChat, false},
-		{"POST", "/v1/embeddings", ai, s.openaiEmbeddings, false},
-		{"GET", "/v1/models", ai, s.openaiModels, false},
-		{"GET", "/v1/models/{model:.+}", ai, s.openaiModel, false},
+		{"GET", "/api/status", o, s.ollamaStatus, false},
+		{"POST", "/api/me", o, noAccount, false},
+		{"POST", "/api/signout", o, noAccount, false},
+		{"DELETE", "/api/user/keys/{key}", o, noAccount, false},
+		{"POST", "/api/experimental/web_search", o, noAccount, false},
+		{"POST", "/api/experimental/web_fetch", o, noAccount, false},
 
-		{"POST", "/v1/completions", ai, notBuilt, false},
-		{"POST", "/v1/responses", ai, notBuilt, false},
-		{"POST", "/v1/messages", ai, notBuilt, false},
-		{"POST", "/v1/messages/count_tokens", ai, notBuilt, false},
+		{"POST", "/v1/chat/completions", ai, s.openaiChat, false},
+		{"POST", "/v1/completions", ai, s.openaiCompletions, false},
+		{"POST", "/v1/responses", ai, s.openaiResponses, false},
+		{"POST", "/v1/embeddings", ai, s.openaiEmbeddings, false},
+		{"GET", "/v1/models", ai, s.v1Models, false},
+		{"GET", "/v1/models/{model:.+}", ai, s.v1Model, false},
+
+		{"POST", "/v1/messages", anthropicDialect, s.anthropicMessages, false},
+		{"POST", "/v1/messages/count_tokens", anthropicDialect, s.anthropicCount, false},
 	}
 }
 
@@ -75,6 +82,10 @@ func (s *Server) router(routes []route) http.Handler {
 	m.MethodNotAllowedHandler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := rw.(*response)
 		w.Header().Set("Allow", strings.Join(methodsOf(routes, r.URL.Path), ", "))
+		if isV1(r) {
+			s.fail(w, r, dialectOf(r), withStatus(http.StatusMethodNotAllowed, llm.Errorf(llm.CodeInvalid, "%s %s: method not allowed", r.Method, r.URL.Path)))
+			return
+		}
 		_ = w.send(http.StatusMethodNotAllowed, textType, []byte("405 method not allowed"))
 	})
 	return m
@@ -88,10 +99,17 @@ func (s *Server) handle(rt route) http.Handler {
 			err = rt.handler(w, r)
 		}
 		if err != nil {
-			s.fail(w, r, rt.dialect, err)
+			d := rt.dialect
+			if isAnthropic(r) {
+				d = anthropicDialect
+			}
+			s.fail(w, r, d, err)
 		}
 	})
 }
+
+// isV1 tells whether a request is for a dialect whose every error is JSON.
+func isV1(r *http.Request) bool { return r.URL.Path == "/v1" || strings.HasPrefix(r.URL.Path, "/v1/") }
 
 // mayChange keeps models from web pages: a page at http://localhost:3000 may chat, and its XSS may not delete.
 func mayChange(rt route, who visitor) error {
@@ -135,6 +153,10 @@ func (s *Server) notFound(routes []route) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := rw.(*response)
 		meant, ok := nearest(routes, r.URL.Path)
+		if !ok && isV1(r) {
+			s.fail(w, r, dialectOf(r), withStatus(http.StatusNotFound, llm.Errorf(llm.CodeInvalid, "unknown request URL: %s %s", r.Method, short(r.URL.Path))))
+			return
+		}
 		if !ok {
 			_ = w.send(http.StatusNotFound, textType, []byte("404 page not found"))
 			return

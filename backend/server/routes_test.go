@@ -80,7 +80,9 @@ func TestWrongMethodsAndUnknownPathsAnswerAsOllamaDoes(t *testing.T) {
 		{"POST", "/", 405, "405 method not allowed"},
 		{"GET", "/api/chat", 405, "405 method not allowed"},
 		{"DELETE", "/api/tags", 405, "405 method not allowed"},
-		{"POST", "/v1/models", 405, "405 method not allowed"},
+		{"POST", "/v1/models", 405, `{"error":{"message":"POST /v1/models: method not allowed","type":"invalid_request_error","param":null,"code":null}}`},
+		{"GET", "/v1/messages", 405, ""},
+		{"GET", "/v1/nope", 404, `{"error":{"message":"unknown request URL: GET /v1/nope","type":"invalid_request_error","param":null,"code":null}}`},
 		{"HEAD", "/api/ps", 405, ""},
 		{"GET", "/nowhere", 404, "404 page not found"},
 		{"POST", "/api/nowhere", 404, "404 page not found"},
@@ -89,7 +91,11 @@ func TestWrongMethodsAndUnknownPathsAnswerAsOllamaDoes(t *testing.T) {
 	} {
 		resp, body := do(t, tt.method, r.public.URL+tt.path, "")
 		assert.Equal(t, tt.status, resp.StatusCode, "%s %s", tt.method, tt.path)
-		assert.Equal(t, tt.text, body, "%s %s", tt.method, tt.path)
+		if tt.path == "/v1/messages" { // with an id of its own
+			assert.Equal(t, "error", object(t, body)["type"])
+		} else {
+			assert.Equal(t, tt.text, body, "%s %s", tt.method, tt.path)
+		}
 		assert.NotEmpty(t, resp.Header.Get("X-Request-ID"))
 		if tt.status == 405 {
 			assert.NotEmpty(t, resp.Header.Get("Allow"), "%s %s", tt.method, tt.path)

@@ -28,8 +28,9 @@ type scripted struct {
 	journal *journal.Journal
 	library library
 	engine  *llmtest.Fake
-	before  func(context.Context, dispatch.Call) error // before the decision; may be nil
-	decided func(context.Context)                      // after Begin, before the first token; may be nil
+	before  func(context.Context, dispatch.Call) error          // before the decision; may be nil
+	decided func(context.Context)                               // after Begin, before the first token; may be nil
+	says    func(emit func(llm.Delta) error) (llm.Stats, error) // in place of the engine; may be nil
 
 	mu      sync.Mutex
 	calls   []dispatch.Call                    // guarded by mu
@@ -106,11 +107,7 @@ func (d *scripted) run(ctx context.Context, call dispatch.Call, answer dispatch.
 			return llm.Stats{}, err
 		}
 	}
-	messages := call.Request.Messages
-	if len(messages) == 0 {
-		messages = []llm.Message{{Role: "user", Content: call.Request.Prompt}}
-	}
-	prompt, err := d.engine.Prepare(ctx, llm.PrepareRequest{Model: m.Ref(), Messages: messages})
+	prompt, err := d.prepare(ctx, m, call.Request)
 	if err != nil {
 		return llm.Stats{}, err
 	}
@@ -125,10 +122,32 @@ func (d *scripted) run(ctx context.Context, call dispatch.Call, answer dispatch.
 	if d.decided != nil {
 		d.decided(ctx)
 	}
+	if d.says != nil {
+		stats, err := d.says(answer.Delta)
+		stats.PromptTokens = n
+		return stats, err
+	}
 	return d.engine.Generate(ctx, llm.GenerateRequest{
 		Model: m.Ref(), Tokens: prompt.Tokens, Sampling: call.Request.Sampling, Stop: call.Request.Stop, MaxTokens: call.Request.MaxTokens,
 		Logprobs: call.Request.Logprobs, TopLogprobs: call.Request.TopLogprobs,
 	}, answer.Delta)
+}
+
+func (d *scripted) prepare(ctx context.Context, m models.Model, req llm.Request) (llm.Prompt, error) {
+	messages := req.Messages
+	if len(messages) == 0 {
+		messages = []llm.Message{{Role: "user", Content: req.Prompt}}
+	}
+	return d.engine.Prepare(ctx, llm.PrepareRequest{Model: m.Ref(), Messages: messages, Tools: req.Tools})
+}
+
+func (d *scripted) Count(ctx context.Context, call dispatch.Call) (int, error) {
+	m, err := d.library.Find(call.Request.Model)
+	if err != nil {
+		return 0, err
+	}
+	prompt, err := d.prepare(ctx, m, call.Request)
+	return len(prompt.Tokens), err
 }
 
 func (d *scripted) Embed(ctx context.Context, call dispatch.Call, req llm.EmbedRequest) (llm.Record, llm.Embedded, error) {

@@ -1,4 +1,4 @@
-// Package server is Signalbox's HTTP side: the API that IDEs and SDKs talk to, in the dialects of Ollama and OpenAI, and the
+// Package server is Signalbox's HTTP side: the API that IDEs and SDKs talk to, in the dialects of Ollama, OpenAI and Anthropic, and the
 // window's own listener, which mounts the same handlers plus /ui/ and /desktop/. New takes what it needs; Public and UI are
 // the two handlers; HTTPServer wraps one with sane limits.
 //
@@ -27,6 +27,7 @@ import (
 type Dispatcher interface {
 	Generate(ctx context.Context, call dispatch.Call, answer dispatch.Answer) (llm.Record, llm.Stats, error)
 	Embed(ctx context.Context, call dispatch.Call, req llm.EmbedRequest) (llm.Record, llm.Embedded, error)
+	Count(ctx context.Context, call dispatch.Call) (tokens int, err error)
 	Load(ctx context.Context, call dispatch.Call) (llm.Record, error)
 	Unload(ctx context.Context, model string) error
 	Cancel(traceID string) bool // reports whether there was such a request
@@ -54,6 +55,7 @@ type Journal interface {
 type Desktop interface {
 	Open(url string) error // in the user's browser; url is http, https or mailto
 	Show() error           // bring the window to the front
+	Quit() error           // end Signalbox
 }
 
 // Deps is what a Server needs.

@@ -4,23 +4,31 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"signalbox/backend/dispatch"
 	"signalbox/backend/llm"
+	"signalbox/backend/wire"
 )
 
-// frames is how a dialect writes one answer. Each byte slice is one frame, with all that ends it.
+// frames is how a dialect writes one answer. What a method returns is sent as one: one frame or several, each with all that
+// ends it, or nil for nothing. A frames follows its answer, so there is one for each request.
 type frames interface {
-	header(http.Header)                                                                  // of a stream
-	begin() []byte                                                                       // nil: none
-	piece(llm.Delta) []byte                                                              // one delta
-	wait() []byte                                                                        // a sign of life
-	done(rec llm.Record, stats llm.Stats) [][]byte                                       // of a stream that went well
-	failed(*llm.Error) []byte                                                            // the last one of a stream that did not
-	whole(text string, probs []llm.TokenLogprob, rec llm.Record, stats llm.Stats) []byte // an answer that is not streamed
+	header(http.Header)                                               // of a stream
+	begin(llm.Record) []byte                                          // the first
+	piece(llm.Delta) []byte                                           // one delta
+	wait() []byte                                                     // a sign of life
+	done(rec llm.Record, stats llm.Stats) []byte                      // the last, of a stream that went well
+	failed(*llm.Error) []byte                                         // the last, of one that did not
+	whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []byte // an answer that is not streamed
+}
+
+// eventStream is the header of server-sent events.
+func eventStream(h http.Header) {
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("Connection", "keep-alive")
 }
 
 // call describes a request to the dispatcher.
@@ -56,21 +64,25 @@ func (s *Server) generate(w *response, r *http.Request, req llm.Request, streami
 }
 
 func (s *Server) generateWhole(w *response, r *http.Request, req llm.Request, f frames) error {
-	var text strings.Builder
-	var probs []llm.TokenLogprob
-	rec, stats, err := s.deps.Dispatch.Generate(r.Context(), s.call(w, r, req), dispatch.Answer{
-		Begin: func(llm.Record) error { return nil },
-		Delta: func(d llm.Delta) error {
-			text.WriteString(d.Text)
-			probs = append(probs, d.Logprobs...)
-			return nil
-		},
-	})
+	answer, rec, stats, err := s.collect(r, s.call(w, r, req))
 	if err != nil {
 		return err
 	}
 	setRecordHeaders(w.Header(), rec)
-	return w.json(http.StatusOK, f.whole(text.String(), probs, rec, stats))
+	return w.json(http.StatusOK, f.whole(answer, rec, stats))
+}
+
+// collect runs a request and keeps its answer.
+func (s *Server) collect(r *http.Request, call dispatch.Call) (*wire.Parts, llm.Record, llm.Stats, error) {
+	answer := new(wire.Parts)
+	rec, stats, err := s.deps.Dispatch.Generate(r.Context(), call, dispatch.Answer{
+		Begin: func(llm.Record) error { return nil },
+		Delta: func(d llm.Delta) error {
+			answer.Add(d)
+			return nil
+		},
+	})
+	return answer, rec, stats, err
 }
 
 // stream writes the frames of one answer as they come. Its methods may be called from several goroutines: a sign of life
@@ -105,15 +117,15 @@ func (st *stream) beginLocked(rec llm.Record) error {
 	setRecordHeaders(h, rec)
 	st.w.WriteHeader(http.StatusOK)
 	st.waiting = time.AfterFunc(st.every, st.signOfLife)
-	return st.writeLocked(st.f.begin())
+	if frame := st.f.begin(rec); frame != nil {
+		return st.writeLocked(frame)
+	}
+	return st.writeLocked([]byte{}) // the header
 }
 
 func (st *stream) delta(d llm.Delta) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if d.Text == "" && len(d.Logprobs) == 0 {
-		return st.err
-	}
 	return st.writeLocked(st.f.piece(d))
 }
 
@@ -129,9 +141,9 @@ func (st *stream) signOfLife() {
 	}
 }
 
-// writeLocked sends one frame; nil sends the header alone. After a failure it only repeats it.
+// writeLocked sends a frame, of which an empty one is only the header and nil is none. After a failure it only repeats it.
 func (st *stream) writeLocked(frame []byte) error {
-	if st.err != nil {
+	if st.err != nil || frame == nil {
 		return st.err
 	}
 	if _, err := st.w.Write(frame); err != nil {
@@ -171,11 +183,7 @@ func (st *stream) done(rec llm.Record, stats llm.Stats) error {
 		}
 	}
 	defer st.waiting.Stop()
-	for _, frame := range st.f.done(rec, stats) {
-		if st.writeLocked(frame) != nil {
-			return nil // nobody reads
-		}
-	}
+	_ = st.writeLocked(st.f.done(rec, stats)) // when nobody reads, the record still has it
 	return nil
 }
 
