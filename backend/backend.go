@@ -28,14 +28,15 @@ import (
 
 // Options are what a Backend is made of.
 type Options struct {
-	Dirs     dirs.Dirs
-	Frontend fs.FS  // the window's page, index.html at its root; nil: none was built
-	Fake     bool   // the fake engine: canned answers, device "mock"
-	Token    string // what the command line shows at the window's listener
-	Log      *slog.Logger
-	Desktop  server.Desktop              // nil: no window here
-	Info     func() server.DesktopStatus // what the desktop offers; nil: nothing
-	Getenv   func(string) string         // os.Getenv
+	Dirs          dirs.Dirs
+	Frontend      fs.FS  // the window's page, index.html at its root; nil: none was built
+	Fake          bool   // the fake engine: canned answers, device "mock"
+	Token         string // what the command line shows at the window's listener
+	Log           *slog.Logger
+	ServerChanged func()                      // called when the public server has started or stopped; nil: nobody
+	Desktop       server.Desktop              // nil: no window here
+	Info          func() server.DesktopStatus // what the desktop offers; nil: nothing
+	Getenv        func(string) string         // os.Getenv
 }
 
 // Backend is the program that answers.

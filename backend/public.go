@@ -42,7 +42,7 @@ func (b *Backend) StartServer(ctx context.Context) error {
 	p := &b.public
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	defer b.changed.wake()
+	defer b.serverChanged()
 	if p.status().State == "running" {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (b *Backend) StopServer(ctx context.Context) error {
 	p := &b.public
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	defer b.changed.wake()
+	defer b.serverChanged()
 	p.mu.Lock()
 	srv, end := p.srv, p.end
 	p.srv, p.end, p.fail = nil, nil, nil
@@ -92,6 +92,13 @@ func (b *Backend) StopServer(ctx context.Context) error {
 	b.engine.trim()
 	b.log.Info("the server is stopped")
 	return err
+}
+
+func (b *Backend) serverChanged() {
+	b.changed.wake()
+	if b.options.ServerChanged != nil {
+		b.options.ServerChanged()
+	}
 }
 
 func (b *Backend) runServer(ctx context.Context, running bool) error {

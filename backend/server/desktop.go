@@ -40,6 +40,15 @@ func (s *Server) desktopShow(w *response, _ *http.Request) error {
 	return nil
 }
 
+// desktopQuit ends Signalbox: the only way out where there is neither a tray nor a window to close.
+func (s *Server) desktopQuit(w *response, _ *http.Request) error {
+	if s.deps.Desktop == nil {
+		return noDesktop()
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return s.deps.Desktop.Quit()
+}
+
 func noDesktop() error {
 	return withStatus(http.StatusNotFound, llm.Errorf(llm.CodeUnsupported, "Signalbox runs without a desktop here"))
 }

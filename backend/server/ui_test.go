@@ -145,6 +145,7 @@ func (d *desktop) Open(url string) error {
 	return nil
 }
 func (d *desktop) Show() error { return nil }
+func (d *desktop) Quit() error { return nil }
 
 func TestA38OnlyHarmlessLinksAreOpened(t *testing.T) {
 	d := &desktop{}

@@ -14,6 +14,7 @@ type desktopSide struct{ app.Desktop }
 
 func (d desktopSide) Open(address string) error { return d.Desktop.Open(address) }
 func (d desktopSide) Show() error               { return d.Desktop.Show() }
+func (d desktopSide) Quit() error               { return d.Desktop.Quit() }
 
 func (d desktopSide) info() server.DesktopStatus {
 	i := d.Info()

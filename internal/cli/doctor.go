@@ -19,7 +19,6 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/dirs"
 	"signalbox/internal/doctor"
-	"signalbox/internal/instance"
 	natives "signalbox/internal/runtime"
 )
 
@@ -69,7 +68,7 @@ func (p Program) examine(ctx context.Context) []doctor.Finding {
 	}
 	own := orElse(settings.ModelsDir, d.Models())
 	findings = append(findings, library(own, dirs.Beside("models"))...)
-	return append(findings, port(d, settings))
+	return append(findings, port(ctx, settings))
 }
 
 // devices asks the running Signalbox, or starts an engine to look.
@@ -124,13 +123,23 @@ func library(folders ...string) []doctor.Finding {
 	return append(findings, doctor.Finding{What: "models", OK: usable > 0, Says: fmt.Sprintf("%d can be used.", usable)})
 }
 
-func port(d dirs.Dirs, settings config.Settings) doctor.Finding {
-	if owner, err := instance.Find(d.State); err == nil && owner.APIURL != "" {
-		return doctor.Finding{What: "port", OK: true, Says: fmt.Sprintf("Signalbox runs (%s) and answers on %s.", owner, owner.APIURL)}
+// port asks the running Signalbox about its server, or whether the port could be had.
+func port(ctx context.Context, settings config.Settings) doctor.Finding {
+	if c, err := connect(); err == nil {
+		var status server.Status
+		if err := c.get(ctx, "GET", "/ui/status", nil, &status); err != nil {
+			return sentence("port", err, "")
+		}
+		switch status.Server.State {
+		case "running":
+			return doctor.Finding{What: "port", OK: true, Says: "Signalbox runs and answers on " + status.Server.URL + "."}
+		case "failed":
+			return doctor.Finding{What: "port", Says: status.Server.Error}
+		}
+		return doctor.Finding{What: "port", OK: true, Says: "Signalbox runs; its server is stopped.", Do: "start it from the tray or the window"}
 	}
 	address := settings.Listen(os.Getenv)
-	err := backend.PortFree(address.Port)
-	return sentence("port", err, "Port %d is free.", address.Port)
+	return sentence("port", backend.PortFree(address.Port), "Port %d is free.", address.Port)
 }
 
 func sentence(what string, err error, format string, args ...any) doctor.Finding {

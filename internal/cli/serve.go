@@ -100,6 +100,11 @@ func (p Program) desktop(ctx context.Context, hidden bool) error {
 	}()
 	err = a.Run(ctx, shown)
 	quit()
+	// Wails keeps the signals for itself from its first window on, so nobody could end a shutdown that hangs.
+	time.AfterFunc(15*time.Second, func() {
+		o.log.Error("the shutdown hangs: ending at once")
+		os.Exit(1)
+	})
 	return errors.Join(err, <-ended)
 }
 
@@ -155,9 +160,15 @@ func (o *owner) close() {
 	_ = o.logFile.Close()
 }
 
-func (o *owner) open(options backend.Options) (*backend.Backend, error) {
+func (o *owner) open(options backend.Options) (b *backend.Backend, err error) {
 	options.Dirs, options.Token, options.Log = o.dirs, o.token, o.log
-	return backend.New(options)
+	options.ServerChanged = func() {
+		if err := o.publish(b); err != nil {
+			o.log.Warn("tell the command line where the server is", "error", err)
+		}
+	}
+	b, err = backend.New(options)
+	return b, err
 }
 
 // publish tells the command line where this process listens.

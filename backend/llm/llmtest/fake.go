@@ -96,7 +96,7 @@ func (f *Fake) Load(ctx context.Context, req llm.LoadRequest, progress func(llm.
 		return llm.Loaded{}, err
 	}
 	loaded := llm.Loaded{Bytes: 1 << 20, ContextLimit: f.options.ContextLimit, PromptLimit: f.options.PromptLimit}
-	if req.PromptLimit > 0 && req.PromptLimit < loaded.PromptLimit {
+	if f.options.Device.Class == llm.NPU && req.PromptLimit > 0 && req.PromptLimit < loaded.PromptLimit {
 		loaded.PromptLimit = req.PromptLimit
 	}
 	f.mu.Lock()

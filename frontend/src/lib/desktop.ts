@@ -21,6 +21,11 @@ export async function openExternal(url: string): Promise<void> {
   }
 }
 
+/** Ends Signalbox: window, tray and server. */
+export async function quit(): Promise<void> {
+  await send('POST', '/desktop/quit');
+}
+
 /** Puts text on the clipboard; also where the clipboard API is missing (a page that is no secure context). */
 export async function copyText(text: string): Promise<void> {
   try {
