@@ -166,7 +166,7 @@ func (r *Response) item(kind string, step wire.Step, item any) []byte {
 
 func (r *Response) text(step wire.Step, part wire.Part, e event, probs []logprob) []byte {
 	e.ContentIndex = zero
-	content := outputText{"output_text", part.Text(), []any{}, []logprob{}}
+	content := outputText{"output_text", "", []any{}, []logprob{}}
 	var out []byte
 	switch step.What {
 	case wire.Open:
@@ -177,6 +177,7 @@ func (r *Response) text(step wire.Step, part wire.Part, e event, probs []logprob
 		e.Type, e.Delta, e.Logprobs = "response.output_text.delta", &step.Piece, probs
 		return r.send(e)
 	}
+	content.Text = part.Text()
 	done := e
 	done.Type, done.Text, done.Logprobs = "response.output_text.done", &content.Text, []logprob{}
 	out = r.send(done)
