@@ -23,6 +23,12 @@ type plan struct {
 	limits     limits
 }
 
+// cpuProperties were measured in turns, on two busy cores: without pinning, steps and prompts take a tenth less, since other
+// programs may use the cores too; with activations quantised in groups of 64, as the weights are, prompts take 5-20 % less.
+var cpuProperties = openvino.Properties{
+	"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1", "ENABLE_CPU_PINNING": "NO", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "64",
+}
+
 func (r *Runner) plan(req llm.LoadRequest, known facts, cutAt int) (plan, error) {
 	context := known.Positions
 	if context <= 0 {
@@ -38,9 +44,10 @@ func (r *Runner) plan(req llm.LoadRequest, known facts, cutAt int) (plan, error)
 	switch r.class() {
 	case llm.NPU:
 		p.npu(req, context, r.options.Emulate)
-	case llm.CPU, llm.GPU:
+	case llm.GPU:
 		p.properties["PERFORMANCE_HINT"] = "LATENCY"
-		p.properties["NUM_STREAMS"] = "1"
+	case llm.CPU:
+		maps.Copy(p.properties, cpuProperties)
 	default:
 		return plan{}, llm.Errorf(llm.CodeUnavailable, "device %q is not one this engine knows", r.options.Device)
 	}
