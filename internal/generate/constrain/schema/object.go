@@ -215,7 +215,7 @@ func (o *object) patterns(f *flat) error {
 			return cannot("patternProperties", at, "only one pattern is supported")
 		}
 		expression := part.patterns.keys[0]
-		matches, err := regexp.Compile(expression)
+		matches, err := regexp.Compile(goPattern(expression))
 		if err != nil {
 			return cannot("patternProperties", at, err.Error())
 		}

@@ -6,6 +6,8 @@ import (
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
+
+	"signalbox/backend/llm"
 )
 
 // maxRepeats bounds how many letters and classes the patterns of a schema come to when their repetitions are written out:
@@ -22,19 +24,38 @@ func (w *writer) expression(pattern, at string) (string, error) {
 	if w.repeats += size(tree); w.repeats > maxRepeats {
 		return "", cannot("pattern", at, fmt.Sprintf("the patterns come to more than %d letters when their repetitions are written out", maxRepeats))
 	}
-	p := &printer{}
+	p := &printer{letter: letter, escaped: escaped, ranges: plain}
 	if err := p.whole(tree); err != nil {
 		return "", cannot("pattern", at, err.Error())
 	}
 	return "^" + p.String() + "$", nil
 }
 
+// Regex writes a regular expression that a whole answer must match, in the form that the grammar library enforces.
+func Regex(expression string) (string, error) {
+	tree, err := syntax.Parse(goPattern(expression), syntax.Perl)
+	if err != nil {
+		return "", llm.Errorf(llm.CodeInvalid, "the regular expression cannot be used: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	if size(tree) > maxRepeats {
+		return "", llm.Errorf(llm.CodeInvalid, "the regular expression comes to more than %d letters when its repetitions are written out", maxRepeats)
+	}
+	p := &printer{letter: `[^\n]`, escaped: func(rune) bool { return false }, ranges: valid}
+	if err := p.anchored(tree); err != nil {
+		return "", llm.Errorf(llm.CodeInvalid, "the regular expression cannot be used: %w", err)
+	}
+	return p.String(), nil
+}
+
 var unicodeEscape = regexp.MustCompile(`\\u([0-9a-fA-F]{4})`)
+
+// goPattern writes the escapes of ECMA's expressions as Go does.
+func goPattern(text string) string { return unicodeEscape.ReplaceAllString(text, `\x{$1}`) }
 
 // parsePattern reads an expression of ECMA's kind as far as Go's parser knows it; what that refuses (look-ahead, back
 // references), the library does not enforce either.
 func parsePattern(pattern, at string) (*syntax.Regexp, error) {
-	tree, err := syntax.Parse(unicodeEscape.ReplaceAllString(pattern, `\x{$1}`), syntax.Perl)
+	tree, err := syntax.Parse(goPattern(pattern), syntax.Perl)
 	if err != nil {
 		return nil, cannot("pattern", at, "regular expression "+strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
@@ -147,7 +168,35 @@ func anchors(re *syntax.Regexp) (begin, end bool) {
 }
 
 // printer writes an expression.
-type printer struct{ strings.Builder }
+type printer struct {
+	strings.Builder
+	letter  string                    // any letter
+	escaped func(rune) bool           // tells whether a letter cannot be written
+	ranges  func(a, b rune) [][2]rune // cuts a range into those of letters that can
+}
+
+// anchored writes re, which matches all of a text. Anchors at its ends say nothing then.
+func (p *printer) anchored(re *syntax.Regexp) error {
+	switch re.Op {
+	case syntax.OpCapture:
+		return p.anchored(re.Sub[0])
+	case syntax.OpAlternate:
+		return p.list(re.Sub, p.anchored)
+	case syntax.OpConcat:
+		for i, sub := range re.Sub {
+			if i == 0 && sub.Op == syntax.OpBeginText || i == len(re.Sub)-1 && sub.Op == syntax.OpEndText {
+				continue
+			}
+			if err := p.print(sub); err != nil {
+				return err
+			}
+		}
+		return nil
+	case syntax.OpBeginText, syntax.OpEndText:
+		return nil
+	}
+	return p.print(re)
+}
 
 // letter is any letter that JSON does not escape.
 const letter = `[^"\\\x00-\x1f]`
@@ -166,7 +215,7 @@ func (p *printer) whole(re *syntax.Regexp) error {
 	}
 	begin, end := anchors(re)
 	if !begin {
-		p.WriteString(letter + "*")
+		p.WriteString(p.letter + "*")
 	}
 	for i, sub := range subs {
 		if i == 0 && sub.Op == syntax.OpBeginText || i == len(subs)-1 && sub.Op == syntax.OpEndText {
@@ -177,7 +226,7 @@ func (p *printer) whole(re *syntax.Regexp) error {
 		}
 	}
 	if !end {
-		p.WriteString(letter + "*")
+		p.WriteString(p.letter + "*")
 	}
 	return nil
 }
@@ -206,7 +255,7 @@ func (p *printer) print(re *syntax.Regexp) error {
 	case syntax.OpCharClass:
 		return p.class(re.Rune)
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
-		p.WriteString(letter)
+		p.WriteString(p.letter)
 		return nil
 	case syntax.OpCapture:
 		return p.list(re.Sub, p.print)
@@ -251,7 +300,7 @@ func (p *printer) repeat(re *syntax.Regexp) error {
 
 func (p *printer) literal(re *syntax.Regexp) error {
 	for _, r := range re.Rune {
-		if escaped(r) {
+		if p.escaped(r) {
 			return fmt.Errorf("it asks for %q, which is written differently in JSON", r)
 		}
 		if re.Flags&syntax.FoldCase != 0 {
@@ -278,7 +327,7 @@ func (p *printer) class(ranges []rune) error {
 	start := p.Len()
 	p.WriteByte('[')
 	for i := 0; i < len(ranges); i += 2 {
-		for _, part := range plain(ranges[i], ranges[i+1]) {
+		for _, part := range p.ranges(ranges[i], ranges[i+1]) {
 			p.rune(part[0])
 			if part[0] != part[1] {
 				p.WriteByte('-')
@@ -293,10 +342,19 @@ func (p *printer) class(ranges []rune) error {
 	return nil
 }
 
-// plain cuts a range into those of letters that are written as themselves.
+// plain cuts a range into those of letters that JSON writes as themselves.
 func plain(from, to rune) [][2]rune {
+	return cut(from, to, [2]rune{' ', '!'}, [2]rune{'#', '['}, [2]rune{']', 0xD7FF}, [2]rune{0xE000, utf8.MaxRune})
+}
+
+// valid leaves surrogates out of a range.
+func valid(from, to rune) [][2]rune {
+	return cut(from, to, [2]rune{1, 0xD7FF}, [2]rune{0xE000, utf8.MaxRune})
+}
+
+func cut(from, to rune, wholes ...[2]rune) [][2]rune {
 	var parts [][2]rune
-	for _, whole := range [][2]rune{{' ', '!'}, {'#', '['}, {']', 0xD7FF}, {0xE000, utf8.MaxRune}} {
+	for _, whole := range wholes {
 		if a, b := max(from, whole[0]), min(to, whole[1]); a <= b {
 			parts = append(parts, [2]rune{a, b})
 		}

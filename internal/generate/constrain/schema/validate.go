@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -37,14 +38,32 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, errors.New("other documents are not read: " + url)
 }
 
+// compile reads a schema as 2020-12, or where it is none as draft 7: people go on sending that without saying so.
 func compile(raw []byte) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, err
 	}
+	if m, ok := doc.(map[string]any); ok {
+		if uri, ok := m["$schema"].(string); ok && !strings.Contains(uri, "//json-schema.org/") {
+			delete(m, "$schema") // a dialect of somebody's own is another document
+		}
+	}
+	compiled, err := compileAs(jsonschema.Draft2020, doc)
+	if err == nil {
+		return compiled, nil
+	}
+	if older, olderErr := compileAs(jsonschema.Draft7, doc); olderErr == nil {
+		return older, nil
+	}
+	return nil, err
+}
+
+func compileAs(draft *jsonschema.Draft, doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
+	c.DefaultDraft(draft)
 	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(func(text string) (jsonschema.Regexp, error) { return regexp.Compile(goPattern(text)) })
 	if err := c.AddResource(here, doc); err != nil {
 		return nil, err
 	}
