@@ -187,13 +187,15 @@ type Delta struct {
 }
 
 // ToolCallDelta is a piece of a call. The first piece of an index has ID and Name, whole; Arguments are fragments of one
-// JSON object, to be joined; Done marks the last piece.
+// JSON object, to be joined; Done marks the last piece. Broken, with Done, says that the answer broke off or went astray
+// within the arguments: what was joined is no JSON.
 type ToolCallDelta struct {
 	Index     int    `json:"index"`
 	ID        string `json:"id,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments,omitempty"`
 	Done      bool   `json:"done,omitempty"`
+	Broken    bool   `json:"broken,omitempty"`
 }
 
 // TokenLogprob is one chosen token with its log probability and the best alternatives.
