@@ -16,6 +16,8 @@ type evaluation struct {
 	order []*DeviceFacts // every device, in order of preference
 	ideal *DeviceFacts   // what would be taken if every device were well and idle; nil: none
 	able  []*DeviceFacts // devices that no rule has turned down in the last pass, in order of preference
+
+	lastResort bool // no other device is usable: quarantine and wrong answers keep nobody away
 }
 
 // turnedDown is a device with the rule that turned it down and its clause.
@@ -38,8 +40,10 @@ func Decide(facts Facts) (Decision, error) {
 		return d, err
 	}
 	e := &evaluation{Facts: &facts, pin: p, order: facts.inOrder()}
-	e.ideal, _ = e.pass(RuleQuarantined, RuleFault, RuleAbsent, RuleNeverFallBack, RuleAlreadyLoaded, RuleBusy)
-	routed, _ := e.pass(RuleFault, RuleNeverFallBack, RuleBusy)
+	e.ideal, _ = e.pass(RuleQuarantined, RuleFault, RuleAbsent, RuleWrongAnswers, RuleMemory, RuleNeverFallBack, RuleAlreadyLoaded, RuleBusy, RuleSideRequest)
+	usable, _ := e.pass(RulePinned, RuleFault, RuleNeverFallBack)
+	e.lastResort = usable == nil
+	routed, _ := e.pass(RuleFault, RuleNeverFallBack, RuleBusy, RuleSideRequest)
 	taken, down := e.pass()
 	down = e.withMissing(down)
 	if taken == nil {
@@ -56,9 +60,25 @@ func Decide(facts Facts) (Decision, error) {
 	default:
 		d.Fallback = llm.FallbackBusy
 	}
+	d.WarmUp = e.warmUp(taken)
 	e.explain(&d, taken, routed, down)
 	d.Rejected = rejections(append(down, e.passedOver(taken, routed)...))
 	return d, nil
+}
+
+// warmUp is the device that the model belongs on, where it is not loaded there but on a device that is wanted less. Without
+// it one long prompt, which only the CPU could take, would keep every short one after it off the NPU until the model is
+// unloaded. The request itself is not made to wait for the load: an NPU compiles for a minute.
+func (e *evaluation) warmUp(taken *DeviceFacts) *llm.Device {
+	if !taken.Loaded || e.pin.set() || e.lastResort {
+		return nil
+	}
+	wanted, _ := e.pass(RuleAlreadyLoaded, RuleBusy, RuleSideRequest)
+	e.pass() // able is this pass's again
+	if wanted == nil || wanted == taken || wanted.Loaded || e.Policy.rank(wanted.Class) >= e.Policy.rank(taken.Class) {
+		return nil
+	}
+	return &wanted.Device
 }
 
 // inOrder sorts the devices by preference. Mock devices come in the order of their numbers.
@@ -144,6 +164,8 @@ func (e *evaluation) passedOver(taken, routed *DeviceFacts) []turnedDown {
 		switch {
 		case d == taken:
 			continue
+		case d == routed && e.goesAround(taken, routed):
+			t.rule, t.clause = RuleSideRequest, fmt.Sprintf("%s is at work on a prompt of %s tokens", the(d.Device), thousands(d.Longest))
 		case d == routed:
 			t.rule, t.clause = RuleBusy, fmt.Sprintf("%s is busy: %s", the(d.Device), d.load())
 		case taken.Loaded && !d.Loaded:
@@ -156,6 +178,24 @@ func (e *evaluation) passedOver(taken, routed *DeviceFacts) []turnedDown {
 		over = append(over, t)
 	}
 	return over
+}
+
+// goesAround tells whether the side request rule chose taken.
+func (e *evaluation) goesAround(taken, routed *DeviceFacts) bool {
+	return e.side() && e.long(routed) && taken.Loaded && taken.free()
+}
+
+// saves tells whether taken was chosen because it is an NPU and the machine runs on battery.
+func (e *evaluation) saves(taken *DeviceFacts) bool {
+	if !e.Policy.OnBattery || taken.Class != llm.NPU || taken.Emulated {
+		return false
+	}
+	for _, d := range e.able {
+		if d.Loaded == taken.Loaded && e.Policy.rank(d.Class) < e.Policy.rank(taken.Class) {
+			return true
+		}
+	}
+	return false
 }
 
 // load says how busy a device is: "1 running, 2 waiting".
@@ -174,7 +214,11 @@ func (e *evaluation) explain(d *Decision, taken, routed *DeviceFacts, down []tur
 	case e.pin.set():
 		d.Rule = RulePinned
 		d.PolicyID = RulePinned + "/" + taken.ID()
-		d.Reason = sentence(asksFor(e.pin))
+		d.Reason = sentence(e.asksFor())
+	case d.Fallback == llm.FallbackBusy && e.goesAround(taken, routed):
+		d.Rule = RuleSideRequest
+		d.PolicyID = fmt.Sprintf("%s/%d", RuleSideRequest, e.Policy.SidePrompt)
+		d.Reason = sentence(fmt.Sprintf("a short request goes around %s, which is at work on a prompt of %s tokens; %s", the(routed.Device), thousands(routed.Longest), ready))
 	case d.Fallback == llm.FallbackBusy:
 		d.Rule = RuleBusy
 		d.PolicyID = RuleBusy + "/" + routed.ID()
@@ -183,14 +227,30 @@ func (e *evaluation) explain(d *Decision, taken, routed *DeviceFacts, down []tur
 		d.Rule = higher.rule
 		d.PolicyID = e.policyID(higher)
 		d.Reason = sentence(higher.clause + "; " + ready)
+	case e.saves(taken):
+		d.Rule, d.PolicyID = RuleBattery, RuleBattery+"/"+taken.ID()
+		d.Reason = sentence("this computer runs on its battery, where the NPU is preferred; " + ready)
 	default:
 		d.Rule, d.Reason = e.settled(taken)
 		d.PolicyID = e.policyID(nil)
+	}
+	if keptOff := e.keptOff(taken); keptOff != "" {
+		d.Reason = strings.TrimSuffix(d.Reason, ".") + "; " + keptOff + ", but no other device can take it."
 	}
 	if !taken.free() {
 		waits := fmt.Sprintf("; it waits its turn there (%s)", taken.load())
 		d.Reason = strings.TrimSuffix(d.Reason, ".") + waits + "."
 	}
+}
+
+// keptOff is why a device that is taken as a last resort should not have been.
+func (e *evaluation) keptOff(taken *DeviceFacts) string {
+	if !e.lastResort {
+		return ""
+	}
+	but := *e
+	but.lastResort = false
+	return cmp.Or(quarantined(&but, taken), wrong(&but, taken))
 }
 
 // settled explains the ordinary case: nothing stood in the way of the device that was taken.
@@ -272,7 +332,7 @@ func (e *evaluation) refuse(down []turnedDown) (string, error) {
 	}
 	down = slices.DeleteFunc(slices.Clone(down), func(t turnedDown) bool { return t.rule == RulePinned })
 	if e.pin.set() && len(down) == 0 {
-		err := llm.Errorf(llm.CodeUnavailable, "the request asks for %s, but there is none here", e.pin.label())
+		err := llm.Errorf(llm.CodeUnavailable, "%s, but there is none here", e.asksFor())
 		err.Param = "device"
 		if others := e.labels(); others != "" {
 			err.Hint = "use " + others
@@ -296,6 +356,14 @@ func (e *evaluation) refuse(down []turnedDown) (string, error) {
 		return RuleNeverFallBack, llm.Errorf(llm.CodeUnavailable, "no device may take the request: %s", why)
 	case has[RuleFault]:
 		return RuleFault, llm.Errorf(llm.CodeEngine, "no device is left for the request: %s", why)
+	case has[RuleMemory]:
+		err := llm.Errorf(llm.CodeUnavailable, "no device can take the request: %s", why)
+		if e.Model.Smaller != "" {
+			return RuleMemory, err.WithHint("%s would fit; or close other programs, or unload other models", e.Model.Smaller)
+		}
+		return RuleMemory, err.WithHint("close other programs, or unload other models")
+	case has[RuleWrongAnswers]:
+		return RuleWrongAnswers, llm.Errorf(llm.CodeUnavailable, "no device may take the request: %s", why)
 	case has[RuleQuarantined]:
 		return RuleQuarantined, llm.Errorf(llm.CodeUnavailable, "no device may take the request: %s", why)
 	case has[RuleCannotRun]:

@@ -1,6 +1,6 @@
 // Package router decides which device a request goes to. Decide is a pure function of Facts: the same facts always give the
-// same Decision, with a rule name for programs and a sentence for people. The rules are the table in rules.go, in order; a
-// later rule is one more row there and one more fact here.
+// same Decision, with a rule name for programs and a sentence for people. The rules are the table in rules.go, in order; one
+// more rule is one more row there and one more fact here.
 package router
 
 import (
@@ -20,6 +20,8 @@ type Facts struct {
 // Request is what matters about the request.
 type Request struct {
 	Pinned       string // the device it asks for: "npu", "gpu:1", "GPU.1" or a label; empty: the rules choose
+	PinnedBy     string // who says so where it is not the request, a clause: "the settings send Zed to"; empty: the request
+	Tools        bool   // it offers tools: an agent's turn
 	PromptTokens int    // exact, from the model's tokenizer
 	MaxTokens    int    // most tokens of the answer; 0: not said
 	Embedding    bool   // vectors are asked for: no answer follows, and the engine cuts or refuses long inputs itself
@@ -30,6 +32,7 @@ type Model struct {
 	Name          string // canonical
 	ContextLength int    // tokens it was trained for; 0: unknown
 	NPUUnfit      string // why no NPU runs it, a clause such as "its weights are int4 asymmetric"; empty: NPUs run it
+	Smaller       string // the largest model here that would fit the memory that is free; empty: none, or not known
 }
 
 // DeviceFacts is what is known about one device at this moment. A device that the machine has, or had, but that cannot be
@@ -38,13 +41,18 @@ type DeviceFacts struct {
 	llm.Device
 	Absent      string // why it cannot be used at all, a clause: "its driver is missing"; empty: it can
 	Quarantined string // why this model is kept off it, a clause; empty: it is not
+	Wrong       string // how known answers of this model came out wrong there, a clause; empty: they did not
 	Excluded    string // what went wrong there with this very request, a clause; empty: not tried
+
+	Needs int64 // bytes that loading this model takes there; 0: unknown
+	Free  int64 // bytes that are free for it; 0: unknown
 
 	Loaded       bool // this model is loaded there
 	PromptLimit  int  // most prompt tokens for this model there; 0: unknown
 	ContextLimit int  // most tokens of prompt and answer together; 0: unknown
 	Assumed      bool // both limits come from configuration, nothing was measured yet
 
+	Longest  int // prompt tokens of the longest request that is at work or waits there
 	Running  int // requests that have their turn
 	Queued   int // requests that wait for theirs
 	Parallel int // turns at once; 0 counts as 1
@@ -88,7 +96,13 @@ type Policy struct {
 	NeverFallBack  bool     // rather fail than let the CPU stand in for a device that is out of order, or busy
 	NPUPromptLimit int      // prompt tokens that NPUs are compiled for; 0: 1024
 	NPUReserve     int      // tokens kept for the answer there; 0: 128
+	SidePrompt     int      // most prompt tokens of a side request, such as a title or a completion; 0: no such rule
+	SideAnswer     int      // and most tokens of its answer
+	OnBattery      bool     // the machine runs on its battery, and NPUs are preferred then
 }
+
+// longFactor is how many times longer than a side request's prompt another one must be to count as long.
+const longFactor = 2
 
 // DefaultPreference is the order of device classes where the user has set none.
 var DefaultPreference = []string{llm.NPU, llm.GPU, llm.CPU}
@@ -115,6 +129,10 @@ type Decision struct {
 	PolicyID string     // the rule with its parameter: "npu-prompt-limit/1024"
 	Fallback string     // an llm.Fallback constant where Device is not Routed, else empty
 	Rejected []llm.Rejection
+
+	// WarmUp is a device that is wanted more than the one where the model happens to be loaded, and that could take the
+	// request. It should load the model meanwhile, so that the next request finds it there. nil: none.
+	WarmUp *llm.Device
 
 	PromptTokens int  // as asked
 	PromptLimit  int  // most prompt tokens that Device takes; 0: unknown

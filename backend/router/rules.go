@@ -15,9 +15,13 @@ const (
 	RuleAbsent        = "absent"
 	RuleCannotRun     = "cannot_run"
 	RulePromptLimit   = "prompt_limit"
+	RuleWrongAnswers  = "wrong_answers"
+	RuleMemory        = "memory"
 	RuleNeverFallBack = "never_fall_back"
 	RuleAlreadyLoaded = "already_loaded"
 	RuleBusy          = "busy"
+	RuleSideRequest   = "side_request"
+	RuleBattery       = "battery"
 	RulePreference    = "preference"
 )
 
@@ -32,9 +36,7 @@ type rule struct {
 	narrow func(e *evaluation, left []*DeviceFacts) []*DeviceFacts
 }
 
-// rules is the table, in order. Rules to come have their places: known wrong answers and memory turn devices down after
-// the prompt limit; the side request and the battery narrow down after busy. Each brings its own fact in DeviceFacts,
-// Request or Policy.
+// rules is the table, in order. Each has its own fact in DeviceFacts, Request or Policy.
 var rules = []rule{
 	{name: RulePinned, says: "A request that names a device gets that device or an error.", turnDown: notPinned},
 	{name: RuleQuarantined, says: "A model that made a device fail three times within an hour is kept off it.", turnDown: quarantined},
@@ -42,9 +44,13 @@ var rules = []rule{
 	{name: RuleAbsent, says: "A device that is not there, or that cannot be used, is left out.", turnDown: absent},
 	{name: RuleCannotRun, says: "A device that cannot run the model's format is left out.", turnDown: cannotRun},
 	{name: RulePromptLimit, says: "A prompt goes only where it fits whole.", turnDown: tooLong},
+	{name: RuleWrongAnswers, says: "A device that gave wrong answers to known questions with this model is left out.", turnDown: wrong},
+	{name: RuleMemory, says: "A model is not loaded where the free memory is too small for it.", turnDown: tooLarge},
 	{name: RuleNeverFallBack, says: "With “never fall back to the CPU” the CPU does not stand in for another device.", turnDown: standIn},
 	{name: RuleAlreadyLoaded, says: "A device that has the model loaded comes before one that would have to load it.", narrow: loaded},
 	{name: RuleBusy, says: "A busy device is waited for, unless another would answer sooner.", narrow: sooner},
+	{name: RuleSideRequest, says: "A short request without tools goes around a device that is at work on a long one.", narrow: beside},
+	{name: RuleBattery, says: "On battery the NPU is preferred.", narrow: saving},
 	{name: RulePreference, says: "The first device in the order of preference is taken.", narrow: first},
 }
 
@@ -60,13 +66,20 @@ func notPinned(e *evaluation, d *DeviceFacts) string {
 	if e.pin.matches(d.Device) {
 		return ""
 	}
-	return asksFor(e.pin)
+	return e.asksFor()
 }
 
-func asksFor(p pin) string { return "the request asks for " + p.label() }
+func (e *evaluation) asksFor() string { return e.pinnedBy() + " " + e.pin.label() }
+
+func (e *evaluation) pinnedBy() string {
+	if e.Request.PinnedBy != "" {
+		return e.Request.PinnedBy
+	}
+	return "the request asks for"
+}
 
 func quarantined(e *evaluation, d *DeviceFacts) string {
-	if d.Quarantined == "" {
+	if d.Quarantined == "" || e.lastResort {
 		return ""
 	}
 	return fmt.Sprintf("%s is closed to %s for now: %s", the(d.Device), e.Model.Name, d.Quarantined)
@@ -139,6 +152,20 @@ func (e *evaluation) promptLimit(d *DeviceFacts) int {
 	return max(1, min(limit, room-answer))
 }
 
+func wrong(e *evaluation, d *DeviceFacts) string {
+	if d.Wrong == "" || e.lastResort {
+		return ""
+	}
+	return fmt.Sprintf("%s answers wrongly with %s: %s", the(d.Device), e.Model.Name, d.Wrong)
+}
+
+func tooLarge(e *evaluation, d *DeviceFacts) string {
+	if d.Loaded || d.Needs == 0 || d.Free == 0 || d.Needs <= d.Free {
+		return ""
+	}
+	return fmt.Sprintf("%s has %s of memory free, and %s needs about %s", the(d.Device), gigabytes(d.Free), e.Model.Name, gigabytes(d.Needs))
+}
+
 func standIn(e *evaluation, d *DeviceFacts) string {
 	lastResort := d.Class == llm.CPU || d.Class == llm.Mock
 	if !e.Policy.NeverFallBack || !lastResort || e.pin.set() || e.ideal == nil || e.ideal.ID() == d.ID() {
@@ -179,6 +206,46 @@ func sooner(e *evaluation, left []*DeviceFacts) []*DeviceFacts {
 		return left
 	}
 	return []*DeviceFacts{best}
+}
+
+// side tells whether this is a side request: a title, a commit message, a completion.
+func (e *evaluation) side() bool {
+	r := e.Request
+	return e.Policy.SidePrompt > 0 && !r.Tools && !r.Embedding && r.PromptTokens <= e.Policy.SidePrompt &&
+		r.MaxTokens > 0 && r.MaxTokens <= e.Policy.SideAnswer
+}
+
+// long tells whether a device is at work on a request that a side request should not slow down.
+func (e *evaluation) long(d *DeviceFacts) bool {
+	return d.Running > 0 && d.Longest >= longFactor*e.Policy.SidePrompt
+}
+
+// beside keeps the big device free for a long request: a side request goes to another one, if one is free and ready, which
+// is to say that the model is loaded there. Loading it would take longer than the side request itself.
+func beside(e *evaluation, left []*DeviceFacts) []*DeviceFacts {
+	if !e.side() || !e.long(left[0]) {
+		return left
+	}
+	for _, d := range e.able {
+		if d.Loaded && d.free() && !e.long(d) {
+			return []*DeviceFacts{d}
+		}
+	}
+	return left
+}
+
+// saving keeps the NPUs on battery: they take a fraction of the power.
+func saving(e *evaluation, left []*DeviceFacts) []*DeviceFacts {
+	var npus []*DeviceFacts
+	for _, d := range left {
+		if d.Class == llm.NPU && !d.Emulated && e.Policy.OnBattery {
+			npus = append(npus, d)
+		}
+	}
+	if len(npus) == 0 {
+		return left
+	}
+	return npus
 }
 
 // begins tells whether a would begin the answer before b.

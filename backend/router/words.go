@@ -41,6 +41,9 @@ func thousands(n int) string {
 	return digits
 }
 
+// gigabytes writes a size of memory: "6.0 GB", "0.2 GB".
+func gigabytes(n int64) string { return fmt.Sprintf("%.1f GB", float64(n)/1e9) }
+
 // about writes a duration as people say it: "0.4 s", "12 s", "2 min".
 func about(d time.Duration) string {
 	switch {
