@@ -1,0 +1,150 @@
+package models
+
+import (
+	_ "embed"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"signalbox/backend/llm"
+)
+
+// Known is a well-known model: a short name for a repository of the hub, with what people choose by.
+type Known struct {
+	Name        string   `json:"name"`
+	Aliases     []string `json:"aliases,omitempty"`
+	Repo        string   `json:"repo"`
+	Revision    string   `json:"revision,omitempty"`
+	Kind        string   `json:"kind"`
+	Parameters  string   `json:"parameter_size"`
+	Quantized   string   `json:"quantization"`
+	Bytes       int64    `json:"size"` // about
+	NPU         bool     `json:"npu"`  // made for NPUs: int4 by whole channels
+	License     string   `json:"license"`
+	Description string   `json:"description"`
+}
+
+// Table is the list of well-known models. It works without a network.
+type Table []Known
+
+//go:embed known.json
+var knownJSON []byte
+
+// Builtin is the table that came with the program.
+func Builtin() Table {
+	var t Table
+	if err := json.Unmarshal(knownJSON, &t); err != nil {
+		panic("models: known.json: " + err.Error()) // ours, and a test reads it
+	}
+	return t
+}
+
+// LoadTable is Builtin and what the file adds to it: new names need no release. The file may only add: no name that the
+// program knows can be led elsewhere by it, and entries that are not well formed are left out.
+func LoadTable(file string) Table {
+	t := Builtin()
+	var more Table
+	if file != "" {
+		decodeFile(file, &more)
+	}
+	for _, k := range more {
+		repo, revision, _ := strings.Cut(k.Repo, "@")
+		if !ValidName(k.Name) || !ValidName(repo) || strings.Count(repo, "/") != 1 || revision != "" && !validRevision(revision) ||
+			k.Revision != "" && !validRevision(k.Revision) {
+			continue
+		}
+		k.Aliases = slices.DeleteFunc(slices.Clone(k.Aliases), func(a string) bool { _, taken := t.Find(a); return taken || !ValidName(a) })
+		if _, taken := t.Find(k.Name); !taken {
+			t = append(t, k)
+		}
+	}
+	return t
+}
+
+// Find returns the entry of that name, alias or repository, compared as the library compares names.
+func (t Table) Find(name string) (Known, bool) {
+	key := folded(name)
+	i := slices.IndexFunc(t, func(k Known) bool {
+		return folded(k.Name) == key || folded(k.Repo) == key || slices.ContainsFunc(k.Aliases, func(a string) bool { return folded(a) == key })
+	})
+	if i < 0 {
+		return Known{}, false
+	}
+	return t[i], true
+}
+
+// names are all that can be pulled by a short name.
+func (t Table) names() []string {
+	names := make([]string, 0, len(t))
+	for _, k := range t {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// unknown is Ollama's text for a name that the hub does not have, with the nearest names that can be pulled.
+func (t Table) unknown(name string) error {
+	e := llm.Errorf(llm.CodeModelNotFound, "pull model manifest: file does not exist")
+	e.Param = "model"
+	if near := nearest(name, t.names()); len(near) > 0 {
+		return e.WithHint("%q is not a known model: did you mean %s?", name, strings.Join(near, " or "))
+	}
+	return e.WithHint("%q is not a known model: `signalbox search` finds models, and names of the hub such as OpenVINO/Qwen3-8B-int4-cw-ov work too", name)
+}
+
+// InPlaceOf finds the model to pull instead of a GGUF file of that architecture ("qwen3") and about that size.
+func (t Table) InPlaceOf(architecture string, parameters int64) (Known, bool) {
+	family := strings.ToLower(architecture)
+	var best Known
+	found := false
+	for _, k := range t {
+		if k.Kind != KindChat || !slices.Contains(familyOf(family), strings.ToLower(strings.SplitN(k.Name, ":", 2)[0])) {
+			continue
+		}
+		if !found || gap(k, parameters) < gap(best, parameters) {
+			best, found = k, true
+		}
+	}
+	return best, found
+}
+
+// familyOf names the short names whose models have an architecture as GGUF files call it.
+func familyOf(architecture string) []string {
+	switch architecture {
+	case "qwen2":
+		return []string{"qwen2.5", "qwen2.5-coder"}
+	case "qwen3moe", "qwen35":
+		return []string{"qwen3"}
+	case "llama":
+		return []string{"llama3.1", "llama3.2", "tinyllama", "mistral"}
+	case "phi3":
+		return []string{"phi3.5", "phi4-mini", "phi4", "phi3"}
+	case "gemma2", "gemma":
+		return []string{"gemma2"}
+	}
+	return []string{architecture}
+}
+
+func gap(k Known, parameters int64) int64 {
+	d := countOf(k.Parameters) - parameters
+	if d < 0 {
+		return -d
+	}
+	return d
+}
+
+// countOf reads "4B", "0.6B", "135M".
+func countOf(size string) int64 {
+	var n float64
+	unit := 1.0
+	switch {
+	case strings.HasSuffix(size, "B"):
+		unit = 1e9
+	case strings.HasSuffix(size, "M"):
+		unit = 1e6
+	}
+	if json.Unmarshal([]byte(strings.TrimRight(size, "BM")), &n) != nil {
+		return 0
+	}
+	return int64(n * unit)
+}
