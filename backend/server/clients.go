@@ -66,6 +66,19 @@ func clientName(r *http.Request) string {
 	return "unknown"
 }
 
+// knownClient is a client's name where it may be a label: names that callers made up are one.
+func knownClient(name string) string {
+	if name == "Signalbox" {
+		return name
+	}
+	for _, c := range clients {
+		if c.name == name {
+			return name
+		}
+	}
+	return "other"
+}
+
 // userAgent is the header as it may be kept and shown: no control characters, and not endless.
 func userAgent(r *http.Request) string {
 	const most = 200

@@ -2,9 +2,9 @@ package server
 
 // Routes lists what a listener serves, for the golden list.
 func (s *Server) Routes(ui bool) []string {
-	routes := s.apiRoutes()
+	routes := s.publicRoutes()
 	if ui {
-		routes = append(routes, s.uiRoutes(nil)...)
+		routes = append(s.apiRoutes(), s.uiRoutes(nil)...)
 	}
 	var list []string
 	for _, rt := range routes {

@@ -236,7 +236,7 @@ func TestA04NothingUpgrades(t *testing.T) {
 
 func TestA04ThePublicListenerHasNothingOfTheWindow(t *testing.T) {
 	r := newRig(t)
-	for _, path := range []string{"/ui/", "/ui/status", "/ui/events", "/ui/requests", "/ui/chats", "/ui/settings", "/desktop/show", "/metrics", "/debug/pprof/"} {
+	for _, path := range []string{"/ui/", "/ui/status", "/ui/events", "/ui/requests", "/ui/chats", "/ui/settings", "/desktop/show", "/debug/pprof/"} {
 		for _, method := range []string{"GET", "POST"} {
 			resp := raw(t, r.public, method+" "+path+" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nAuthorization: Bearer "+token+"\r\n\r\n")
 			assert.Equal(t, 404, resp.StatusCode, "%s %s", method, path)

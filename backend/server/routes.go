@@ -14,7 +14,7 @@ import (
 // handler answers one route. An error before the first byte becomes the dialect's body.
 type handler func(w *response, r *http.Request) error
 
-// route is one line of the list. Every route there is stands in apiRoutes or uiRoutes.
+// route is one line of the list. Every route there is stands in apiRoutes, publicRoutes or uiRoutes.
 type route struct {
 	method  string
 	path    string
@@ -47,6 +47,11 @@ func (s *Server) apiRoutes() []route {
 		{"DELETE", "/api/delete", o, notBuilt, true},
 		{"POST", "/api/blobs/{digest}", o, notBuilt, true},
 
+		{"GET", "/health", o, s.health, false},
+		{"GET", "/health/liveness", o, s.liveness, false},
+		{"GET", "/health/readiness", o, s.readiness, false},
+		{"GET", "/health/devices", o, s.healthDevices, false},
+
 		{"GET", "/api/status", o, s.ollamaStatus, false},
 		{"POST", "/api/me", o, noAccount, false},
 		{"POST", "/api/signout", o, noAccount, false},
@@ -64,6 +69,11 @@ func (s *Server) apiRoutes() []route {
 		{"POST", "/v1/messages", anthropicDialect, s.anthropicMessages, false},
 		{"POST", "/v1/messages/count_tokens", anthropicDialect, s.anthropicCount, false},
 	}
+}
+
+// publicRoutes is what the public port serves.
+func (s *Server) publicRoutes() []route {
+	return append(s.apiRoutes(), route{"GET", "/metrics", ollamaDialect, s.metricsPublic, false})
 }
 
 // notBuilt is the answer of routes that clients know and this version has not.

@@ -18,9 +18,11 @@ import (
 	"signalbox/backend/dispatch"
 	"signalbox/backend/journal"
 	"signalbox/backend/llm"
+	"signalbox/backend/metrics"
 	"signalbox/backend/models"
 	"signalbox/backend/ollama"
 	"signalbox/internal/config"
+	"signalbox/internal/version"
 )
 
 // Dispatcher is the path of a request behind the wire. *dispatch.Dispatcher is one.
@@ -84,8 +86,9 @@ type Deps struct {
 
 // Server answers requests. It is safe for concurrent use.
 type Server struct {
-	deps Deps
-	log  *slog.Logger
+	deps    Deps
+	log     *slog.Logger
+	metrics *metrics.Metrics
 
 	mu     sync.Mutex
 	traces map[string]struct{} // ids that callers chose, of running requests; guarded by mu
@@ -105,12 +108,15 @@ func New(deps Deps) *Server {
 	if deps.Log == nil {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{deps: deps, log: deps.Log, traces: map[string]struct{}{}}
+	s := &Server{deps: deps, log: deps.Log, traces: map[string]struct{}{}}
+	s.metrics = metrics.New(version.Version, s.gauges)
+	s.deps.Dispatch = measured{deps.Dispatch, s.metrics}
+	return s
 }
 
 // Public is the handler of the API server that the user starts and stops.
 func (s *Server) Public() http.Handler {
-	return s.front(publicGuard{origins: s.deps.Origins}, s.router(s.apiRoutes()))
+	return s.front(publicGuard{origins: s.deps.Origins}, s.router(s.publicRoutes()))
 }
 
 // UI is the handler of the window's listener. access says who may use it.

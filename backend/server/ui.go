@@ -22,6 +22,8 @@ func (s *Server) uiRoutes(access *Access) []route {
 	return []route{
 		{"GET", "/ui/status", o, s.uiStatus, false},
 		{"GET", "/ui/events", o, s.uiEvents, false},
+		{"GET", "/ui/connect", o, s.uiConnect, false},
+		{"GET", "/metrics", o, s.metricsWindow, false},
 		{"GET", "/ui/requests", o, s.uiRequests, false},
 		{"GET", "/ui/requests/{trace}", o, s.uiRequest, false},
 		{"POST", "/ui/requests/{trace}/cancel", o, s.uiCancel, false},

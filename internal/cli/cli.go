@@ -62,7 +62,7 @@ func (p Program) root() *cobra.Command {
 		},
 	}
 	root.Flags().BoolVar(&hidden, "hidden", false, "start in the tray, without the window")
-	root.AddCommand(p.serveCommand(), p.runCommand(), listCommand(), psCommand(), showCommand(), stopCommand(),
+	root.AddCommand(p.serveCommand(), p.runCommand(), listCommand(), psCommand(), showCommand(), stopCommand(), connectCommand(),
 		versionCommand(), p.doctorCommand(), engineCommand())
 	return root
 }
