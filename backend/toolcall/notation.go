@@ -259,6 +259,9 @@ func readJSON(text string) ([]call, bool) {
 // readNotation reads Gemma's call:NAME{KEY:VALUE,...}, with mark around strings.
 func readNotation(mark string) func(string, *Parser) ([]call, bool) {
 	return func(text string, p *Parser) ([]call, bool) {
+		if calls, ok := readJSON(text); ok { // a grammar cannot hold FunctionGemma's notation: see notations
+			return calls, true
+		}
 		r := &reader{text: text, mark: mark}
 		r.take("call:")
 		name := r.word("_.-")

@@ -63,13 +63,8 @@ func (s Style) Parser(o Options) *Parser {
 	}
 	p.marks = p.allMarks()
 	p.state = p.plain
-	if t := s.thought; t.open != "" {
-		if at := strings.LastIndex(o.Prompt, t.open); at >= 0 {
-			after := strings.TrimPrefix(o.Prompt[at+len(t.open):], t.skip)
-			p.thinking = strings.TrimSpace(after) == ""
-			p.fresh = p.thinking
-		}
-	}
+	p.thinking = s.opened(o.Prompt)
+	p.fresh = p.thinking
 	return p
 }
 
