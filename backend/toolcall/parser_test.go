@@ -29,7 +29,7 @@ var templates = map[string]string{
 	"tool_code":     "{{ tools }}```tool_code",
 	"gemma":         `{{ tools }}<|tool_call>call:<|channel>thought enable_thinking`,
 	"functiongemma": `{{ tools }}<start_function_call>`,
-	"harmony":       `{{ tools }}<|channel|>analysis<|message|> reasoning_effort`,
+	"harmony":       `{{ tools }}<|channel|>analysis<|message|> tool_calls reasoning_effort`,
 }
 
 var tools = json.RawMessage(`[
