@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"signalbox/backend/toolcall"
 )
 
 // manifestFile is ours: it names a model and says where it came from.
@@ -77,6 +79,9 @@ func examine(f folder) (Model, error) {
 		return m, nil
 	}
 	m.measure(g)
+	if m.Kind == KindChat {
+		m.Capabilities = abilities(m.Template, f)
+	}
 	if have, _ := f.size("openvino_model.bin"); have < g.weightBytes {
 		m.Damaged = fmt.Sprintf("openvino_model.bin is cut short: it has %d of %d bytes.", have, g.weightBytes)
 		return m, nil
@@ -165,6 +170,15 @@ func (m *Model) measure(g graph) {
 		m.Quantization = q
 	}
 	m.NPU = g.fitness(m.Kind)
+}
+
+// abilities says in Ollama's words what a model can do that writes text. Clients hide what is not in the list.
+func abilities(template string, f folder) []string {
+	list := append([]string{"completion"}, toolcall.Detect(template).Capabilities()...)
+	if text, err := readFile(filepath.Join(f.dir, "tokenizer_config.json"), 64<<20); err == nil && toolcall.Inserts(string(text)) {
+		list = append(list, "insert")
+	}
+	return list
 }
 
 // shortCount writes 134515008 as "134.5M".

@@ -37,7 +37,7 @@ type Model struct {
 	VocabSize       int         `json:"vocab_size"`       // 0: unknown
 	Template        string      `json:"template"`         // chat template, in Jinja; empty: none
 	Parameters      []Parameter `json:"parameters"`       // the maker's defaults, by Ollama's names
-	Capabilities    []string    `json:"capabilities"`     // Ollama's words: "completion", "embedding"
+	Capabilities    []string    `json:"capabilities"`     // Ollama's words: "completion", "tools", "thinking", "insert", or "embedding"
 	Architecture    string      `json:"architecture"`     // "LlamaForCausalLM"
 	NPU             Fitness     `json:"npu"`
 	License         string      `json:"license"` // its text, or its short name where there is no text

@@ -103,6 +103,15 @@ func TestStarterChatModelIsReadFromItsFiles(t *testing.T) {
 	assert.NotEmpty(t, m.License)
 }
 
+func TestCapabilitiesAreThoseOfTemplateAndTokenizer(t *testing.T) {
+	dir := t.TempDir()
+	made(t, dir, "able", map[string]string{
+		"chat_template.jinja":   `{% if tools %}<tool_call>{% endif %}<think>`,
+		"tokenizer_config.json": `{"added_tokens_decoder":{"1":{"content":"<|fim_prefix|>"},"2":{"content":"<|fim_suffix|>"},"3":{"content":"<|fim_middle|>"}}}`,
+	})
+	assert.Equal(t, []string{"completion", "tools", "thinking", "insert"}, find(t, models.Open(t.TempDir(), dir), "able").Capabilities)
+}
+
 func TestStarterEmbeddingModelIsReadFromItsFiles(t *testing.T) {
 	m := find(t, models.Open(t.TempDir(), filepath.Dir(testenv.EmbedModel(t))), "all-minilm:latest")
 	assert.Empty(t, m.Damaged)
