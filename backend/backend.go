@@ -29,9 +29,10 @@ import (
 // Options are what a Backend is made of.
 type Options struct {
 	Dirs          dirs.Dirs
-	Frontend      fs.FS  // the window's page, index.html at its root; nil: none was built
-	Fake          bool   // the fake engine: canned answers, device "mock"
-	Token         string // what the command line shows at the window's listener
+	Frontend      fs.FS    // the window's page, index.html at its root; nil: none was built
+	Fake          bool     // the fake engine: canned answers, device "mock"
+	Engine        []string // more arguments for `signalbox engine`: compile properties, for tests and measuring
+	Token         string   // what the command line shows at the window's listener
 	Log           *slog.Logger
 	ServerChanged func()                      // called when the public server has started or stopped; nil: nobody
 	Desktop       server.Desktop              // nil: no window here

@@ -99,7 +99,7 @@ func (e *engines) command(device llm.Device) engine.Command {
 	if e.built.emulate {
 		args = append(args, "--emulate")
 	}
-	return engine.Command{Path: e.program, Args: args, Dir: dir}
+	return engine.Command{Path: e.program, Args: append(args, o.Engine...), Dir: dir}
 }
 
 // ready returns the engine, or the sentence that says why nothing can run. What was missing is looked for again each time.

@@ -16,13 +16,16 @@ import (
 func engineCommand() *cobra.Command {
 	var o generate.Options
 	var fake bool
+	var properties map[string]string
 	cmd := &cobra.Command{
 		Use: "engine", Hidden: true, Args: cobra.NoArgs,
 		Run: func(*cobra.Command, []string) {
+			keepPrivate()
 			pipe.Main(pipe.Config{}, func(frames io.Writer) (llm.Runner, error) {
 				if fake {
 					return llmtest.NewFake(llmtest.Options{Noise: frames}), nil
 				}
+				o.Properties = properties
 				return generate.New(o), nil
 			})
 		},
@@ -32,6 +35,7 @@ func engineCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.Emulate, "emulate", false, "let the CPU stand in for the NPU")
 	cmd.Flags().StringVar(&o.CacheDir, "cache", "", "folder of compiled models")
 	cmd.Flags().Int64Var(&o.SlotMemory, "slot-memory", 0, "bytes for conversations kept ready")
+	cmd.Flags().StringToStringVar(&properties, "property", nil, "OpenVINO's own compile properties")
 	cmd.Flags().BoolVar(&fake, "fake", false, "canned answers, no model")
 	return cmd
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,6 +25,7 @@ import (
 
 func (p Program) serveCommand() *cobra.Command {
 	var engine string
+	var properties map[string]string
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Start the server, without a window", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,21 +34,29 @@ func (p Program) serveCommand() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
-			return p.serve(ctx, cmd.OutOrStdout(), engine == "fake")
+			o := backend.Options{Fake: engine == "fake"}
+			for _, name := range slices.Sorted(maps.Keys(properties)) {
+				o.Engine = append(o.Engine, "--property", name+"="+properties[name])
+			}
+			return p.serve(ctx, cmd.OutOrStdout(), o)
 		},
 	}
 	cmd.Flags().StringVar(&engine, "engine", "openvino", "openvino, or fake: canned answers for client developers")
+	// For tests: Wine has no AMX and needs INFERENCE_PRECISION_HINT=f32, and exact comparisons need exact numbers.
+	cmd.Flags().StringToStringVar(&properties, "property", nil, "OpenVINO's own compile properties")
+	_ = cmd.Flags().MarkHidden("property") // fails for a flag that is not there
 	return cmd
 }
 
 // serve runs the server until ctx is done. It prints its address once it answers.
-func (p Program) serve(ctx context.Context, out io.Writer, fake bool) error {
+func (p Program) serve(ctx context.Context, out io.Writer, options backend.Options) error {
 	o, err := p.own(os.Stderr, slog.LevelInfo)
 	if err != nil {
 		return err
 	}
 	defer o.close()
-	b, err := o.open(backend.Options{Frontend: p.Assets, Fake: fake})
+	options.Frontend = p.Assets
+	b, err := o.open(options)
 	if err != nil {
 		return err
 	}
@@ -66,7 +77,7 @@ func (p Program) desktop(ctx context.Context, hidden bool) error {
 		fmt.Fprintf(os.Stderr, "No window: %s. The server runs alone.\n", reason)
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
-		return p.serve(ctx, os.Stdout, false)
+		return p.serve(ctx, os.Stdout, backend.Options{})
 	}
 	o, err := p.own(os.Stderr, slog.LevelInfo)
 	if errors.Is(err, instance.ErrRunning) {

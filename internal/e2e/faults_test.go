@@ -44,6 +44,9 @@ type line struct {
 		Device    string `json:"execution_device"`
 		Prompt    int    `json:"prompt_tokens"`
 		Completed int    `json:"completion_tokens"`
+		Cached    *int   `json:"cached_tokens"`
+		Rule      string `json:"route_rule"`
+		Reason    string `json:"route_reason"`
 	} `json:"llmeu"`
 }
 

@@ -162,20 +162,33 @@ func (s *Server) open(ctx context.Context, path string, body any) (*http.Respons
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+s.Token) // of no use but on the window's listener
 	return http.DefaultClient.Do(req)
 }
 
 // Get decodes a JSON answer of the window's listener into out.
 func (s *Server) Get(path string, out any) {
 	s.t.Helper()
-	req, err := http.NewRequest("GET", s.UI+path, nil)
+	s.Send("GET", path, nil, out)
+}
+
+// Send sends JSON to the window's listener and decodes its answer into out, unless that is nil.
+func (s *Server) Send(method, path string, body, out any) {
+	s.t.Helper()
+	payload, err := json.Marshal(body)
+	require.NoError(s.t, err)
+	req, err := http.NewRequest(method, s.UI+path, bytes.NewReader(payload))
 	require.NoError(s.t, err)
 	req.Header.Set("Authorization", "Bearer "+s.Token)
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(s.t, err)
 	defer resp.Body.Close()
-	require.Equal(s.t, 200, resp.StatusCode)
-	require.NoError(s.t, json.NewDecoder(resp.Body).Decode(out))
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	require.Equal(s.t, 200, resp.StatusCode, "%s %s: %s", method, path, text)
+	if out != nil {
+		require.NoError(s.t, json.Unmarshal(text, out))
+	}
 }
 
 // Eventually waits until what holds, by asking again and again, and fails after limit.
