@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,22 @@ type Settings struct {
 	ModelsDir    string   `json:"models_dir,omitempty"`   // empty: models/ in the data folder
 	RetainDays   int      `json:"journal_retention_days"` // records older than that are deleted
 	SlotMemoryMB int      `json:"prefix_cache_megabytes"` // conversations kept ready on a device, at most
+
+	NeverFallBack bool  `json:"never_fall_back"`       // 503 instead of the CPU standing in for another device
+	BatteryNPU    bool  `json:"battery_prefers_npu"`   // on battery the NPU comes first
+	SidePrompt    int   `json:"side_request_prompt"`   // most prompt tokens of a side request; 0: no such rule
+	SideAnswer    int   `json:"side_request_answer"`   // most tokens of its answer
+	Pins          []Pin `json:"pins"`                  // which models and clients go to which device; the first that fits
+	Probe         bool  `json:"probe_models"`          // ask a model known questions after its first load on a device
+	KeepBodies    bool  `json:"keep_bodies"`           // keep prompts and answers of requests, for replays
+	BodyDays      int   `json:"bodies_retention_days"` // and for so long
+}
+
+// Pin sends a model, a client, or one client's use of one model to a device, unless a request says something else.
+type Pin struct {
+	Model  string `json:"model,omitempty"`  // canonical name; empty: every model
+	Client string `json:"client,omitempty"` // name as the window shows it, such as "Zed"; empty: every client
+	Device string `json:"device"`           // "npu", "gpu", "gpu:1" or "cpu"
 }
 
 // Default returns the settings of a new installation.
@@ -41,6 +58,7 @@ func Default() Settings {
 	return Settings{
 		Port: 11434, KeepAlive: Duration(5 * time.Minute), Theme: "system", Preference: []string{"NPU", "GPU", "CPU"},
 		NPUPrompt: 1024, NPUReserve: 128, Parallel: 4, QueueLimit: 512, RetainDays: 30, SlotMemoryMB: 512,
+		BatteryNPU: true, SidePrompt: 256, SideAnswer: 64, Pins: []Pin{}, Probe: true, BodyDays: 7,
 	}
 }
 
@@ -85,6 +103,10 @@ func (s Settings) Check() error {
 		between("queue_limit", s.QueueLimit, 1, 100000),
 		between("journal_retention_days", s.RetainDays, 1, 36500),
 		between("prefix_cache_megabytes", s.SlotMemoryMB, 0, 1<<20),
+		between("side_request_prompt", s.SidePrompt, 0, 32768),
+		between("side_request_answer", s.SideAnswer, 1, 8192),
+		between("bodies_retention_days", s.BodyDays, 1, 36500),
+		checkPins(s.Pins),
 	}
 	if s.Theme != "system" && s.Theme != "light" && s.Theme != "dark" {
 		errs = append(errs, fmt.Errorf("theme must be system, light or dark, not %q", s.Theme))
@@ -95,6 +117,21 @@ func (s Settings) Check() error {
 	for _, class := range s.Preference {
 		if class != "NPU" && class != "GPU" && class != "CPU" {
 			errs = append(errs, fmt.Errorf("preference has %q: only NPU, GPU and CPU are known", class))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var pinnable = regexp.MustCompile(`^(?i:npu|gpu|cpu)(:[0-9]{1,2})?$`)
+
+func checkPins(pins []Pin) error {
+	var errs []error
+	for i, pin := range pins {
+		if pin.Model == "" && pin.Client == "" {
+			errs = append(errs, fmt.Errorf("pins: entry %d names neither a model nor a client", i+1))
+		}
+		if !pinnable.MatchString(pin.Device) {
+			errs = append(errs, fmt.Errorf("pins: %q is no device: use npu, gpu, gpu:1 or cpu", pin.Device))
 		}
 	}
 	return errors.Join(errs...)
