@@ -46,8 +46,16 @@ type Options struct {
 	Pause       time.Duration // before the second restart in a row; doubles up to a minute: 1 s
 	FaultWindow time.Duration // three faults of a model on a device within it are a quarantine: 1 h
 
+	Known map[string]Known // what is known already about devices, by Device.ID; read only
+
 	Log     *slog.Logger // nil: nothing is logged
 	Changed func()       // called, coalesced, after States changed; on a goroutine of the engine: it must not call Close
+}
+
+// Known is what an earlier engine found out about a device, by model.
+type Known struct {
+	Speeds      map[string]Speed
+	Quarantined map[string]string // with the reason
 }
 
 // Progress says what a request is waiting for.
@@ -65,10 +73,11 @@ const (
 	Prefill = "prefill"
 )
 
-// Times are what a request spent waiting.
+// Times are what a request spent waiting, and what it used.
 type Times struct {
-	Queue time.Duration
-	Load  time.Duration
+	Queue  time.Duration
+	Load   time.Duration
+	Joules *float64 // set by a caller that can measure it
 }
 
 // Job is one request for text.
@@ -103,9 +112,10 @@ type Speed struct {
 // State says how a device stands.
 type State struct {
 	Device      llm.Device
-	Up          bool // its child runs
-	PID         int  // of the child, while Up
-	Restarting  bool // its child died, and the next start waits
+	Absent      string // it was used before, and the last look did not find it: why, a clause
+	Up          bool   // its child runs
+	PID         int    // of the child, while Up
+	Restarting  bool   // its child died, and the next start waits
 	Loaded      []LoadedModel
 	Loading     string // model that is being loaded, or empty
 	Phase       llm.Phase
@@ -113,6 +123,7 @@ type State struct {
 	Running     int // requests that have a turn
 	Queued      int // requests that wait for one
 	Parallel    int // turns
+	Longest     int // prompt tokens of the longest request that runs or waits
 	Speeds      map[string]Speed
 	Quarantined map[string]string // model to reason, one sentence
 }

@@ -355,7 +355,6 @@ func TestOtherLimitsLoadTheModelAgain(t *testing.T) {
 		j.Load.PromptLimit = limit
 		_, err := b.run(t.Context(), j)
 		require.NoError(t, err)
-		assert.Equal(t, limit, b.Loaded()[0].Loaded.PromptLimit)
 	}
 	assert.EqualValues(t, 2, l.n.Load())
 }

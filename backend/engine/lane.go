@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/sha256"
+	"maps"
 	"time"
 
 	"signalbox/backend/llm"
@@ -17,8 +18,9 @@ type lane struct {
 	device llm.Device
 	turns  int // requests that the device works on at once
 
-	held  int     // turns that are taken
-	queue []*turn // waiting, in order
+	held    int                // turns that are taken
+	turnsOf map[*work]struct{} // what they were taken for
+	queue   []*turn            // waiting, in order
 
 	child    *child    // nil: none
 	starting *starting // nil: no start is under way
@@ -35,8 +37,11 @@ func (e *Engine) lane(device llm.Device) *lane {
 	if l == nil {
 		l = &lane{
 			engine: e, device: device, turns: e.options.Parallel,
-			speeds: map[string]Speed{}, faults: map[string][]fault{}, quarantined: map[string]string{},
+			speeds: map[string]Speed{}, faults: map[string][]fault{}, quarantined: map[string]string{}, turnsOf: map[*work]struct{}{},
 		}
+		known := e.options.Known[device.ID()]
+		maps.Copy(l.speeds, known.Speeds)
+		maps.Copy(l.quarantined, known.Quarantined)
 		if device.Class == llm.NPU {
 			l.turns = 1
 		}
@@ -129,6 +134,7 @@ func (t *turn) join(ctx context.Context) error {
 
 func (l *lane) grant(t *turn) {
 	l.held++
+	l.turnsOf[t.work] = struct{}{}
 	t.holds, t.position = true, 0
 	close(t.granted)
 }
@@ -156,6 +162,7 @@ func (t *turn) leave() {
 	if t.holds {
 		t.holds = false
 		l.held--
+		delete(l.turnsOf, t.work)
 		l.advance()
 	} else if t.position != 0 {
 		l.queue = append(l.queue[:t.position-1:t.position-1], l.queue[t.position:]...)
@@ -194,6 +201,7 @@ func (l *lane) renumber() {
 type work struct {
 	phase   string // see Exit.Phase
 	model   string
+	tokens  int // of its prompt
 	cause   cause
 	doubted bool // unwanted, and the child does not stop
 }

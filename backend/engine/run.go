@@ -19,7 +19,7 @@ import (
 //
 // Run does not refuse quarantined pairs, since whether another device is left is the router's knowledge.
 func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) {
-	w := &work{model: job.Load.Model.Name, cause: causeOfTokens(job.Load.Model.Name, job.Generate.Tokens)}
+	w := &work{model: job.Load.Model.Name, tokens: len(job.Generate.Tokens), cause: causeOfTokens(job.Load.Model.Name, job.Generate.Tokens)}
 	t := e.newTurn(job.Device, w, job.KeepAlive, job.OnState)
 	var stats llm.Stats
 	err := t.run(ctx, job.Load, job.Times, phasePrefill, func(ctx context.Context, c *child, _ llm.Loaded) error {

@@ -49,11 +49,36 @@ func (e *Engine) Devices(ctx context.Context) ([]State, error) {
 	return e.States(), look.err
 }
 
-// Refresh makes the next Devices look again: after a suspend, or when a driver was installed.
+// Refresh looks for the devices again, in the background: after a suspend, when a driver was installed, when a device failed.
+// Until the look is over the devices known before are the ones there are.
 func (e *Engine) Refresh() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.listed, e.listing = nil, nil
+	if e.closed || e.listed == nil || e.listing != nil {
+		return
+	}
+	look := &listing{done: make(chan struct{})}
+	e.listing = look
+	e.going.Go(func() {
+		e.look(look)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.listing == look { // it failed: what was known stays
+			e.listing = nil
+		}
+	})
+}
+
+// Recycle ends all children: after a suspend nobody knows what is left of their devices. Requests that are at work in them end
+// with an error that gives the reason, those that wait go on in new ones.
+func (e *Engine) Recycle(reason string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range e.lanes {
+		if l.child != nil {
+			l.end(l.child, reason, false)
+		}
+	}
 }
 
 func (e *Engine) look(look *listing) {
@@ -142,7 +167,11 @@ func (e *Engine) States() []State {
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.lanes)) {
 		if !slices.ContainsFunc(e.listed, func(d llm.Device) bool { return d.ID() == id }) {
-			states = append(states, e.lanes[id].state(e.lanes[id].device))
+			s := e.lanes[id].state(e.lanes[id].device)
+			if e.listed != nil {
+				s.Absent = "it was here when Signalbox started, and the runtime does not find it any more"
+			}
+			states = append(states, s)
 		}
 	}
 	return states
@@ -162,6 +191,12 @@ func (l *lane) state(device llm.Device) State {
 		Device: device, Up: l.child != nil, Restarting: l.child == nil && l.failures > 0 && l.starting != nil,
 		Running: l.held, Queued: len(l.queue), Parallel: l.turns,
 		Speeds: maps.Clone(l.speeds), Quarantined: maps.Clone(l.quarantined),
+	}
+	for w := range l.turnsOf {
+		s.Longest = max(s.Longest, w.tokens)
+	}
+	for _, t := range l.queue {
+		s.Longest = max(s.Longest, t.work.tokens)
 	}
 	if l.child == nil {
 		return s
