@@ -1,6 +1,7 @@
 // Package journal keeps what happened to each request, live and afterwards, and the window's chats. Open it, Begin an entry
 // for each request, Update it while the request goes on, End it. Nothing here fails or blocks a request: what SQLite cannot
-// take stays in memory and is tried again, and Problem says so. Prompts and answers of requests are never stored.
+// take stays in memory and is tried again, and Problem says so. Prompts and answers of requests are stored only after
+// SetBodies has asked for it, apart from the entries and for a time of their own.
 package journal
 
 import (
@@ -32,6 +33,15 @@ type Entry struct {
 	EndedAt     time.Time `json:"ended_at,omitzero"`
 	Error       string    `json:"error,omitempty"`
 	TokensSoFar int       `json:"tokens_so_far"`
+	Interrupted bool      `json:"interrupted,omitempty"` // Signalbox ended, or was ended, while it ran
+
+	body *Body // waits for the writer with the entry; nil: not kept
+}
+
+// Body is what a request asked and what it was answered.
+type Body struct {
+	Request llm.Request `json:"request"`
+	Answer  string      `json:"answer"` // its text, without thinking and tool calls
 }
 
 // Query narrows List down. Zero fields do not.
@@ -42,6 +52,9 @@ type Query struct {
 	Model   string      // the model used, or as asked
 	Device  string      // execution device: its label, "NPU", or its id, "npu:0"
 	Outcome llm.Outcome // exactly
+	Reason  string      // the rule that decided, or the reason of a fallback
+	Since   time.Time   // entries that started at or after it
+	Text    string      // in client, model, route, device, the decision's sentence, the error or the id; case does not matter
 }
 
 // Totals is what was used since a moment.

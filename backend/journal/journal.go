@@ -55,6 +55,7 @@ type Journal struct {
 	failure   string        // why the last write was refused; guarded by mu
 	notice    string        // what happened to the file at opening; guarded by mu
 	retention time.Duration // guarded by mu
+	bodies    time.Duration // how long bodies are kept; 0: they are not; guarded by mu
 	readers   []*subscriber // guarded by mu
 }
 
@@ -66,6 +67,8 @@ type Live struct {
 	entry     Entry     // guarded by mu
 	ended     bool      // guarded by mu
 	published time.Time // guarded by mu
+	body      *Body     // guarded by mu
+	noted     *string   // the execution device as it stands in the file; nil: nothing does; the writer's own
 }
 
 // Open opens the journal at path, with the usual options.
@@ -186,6 +189,7 @@ func (j *Journal) Begin(e Entry) *Live {
 	j.mu.Lock()
 	j.live = append(j.live, l)
 	j.mu.Unlock()
+	signal(j.wake)
 	l.publish()
 	return l
 }
@@ -202,6 +206,9 @@ func (l *Live) Update(change func(*Entry)) {
 	before := l.entry
 	change(&l.entry)
 	l.entry.bound()
+	if l.entry.ExecutionDevice != before.ExecutionDevice {
+		signal(l.journal.wake)
+	}
 	counted := l.entry.TokensSoFar != before.TokensSoFar &&
 		l.entry.State == before.State && l.entry.Phase == before.Phase && l.entry.Position == before.Position
 	if counted && time.Since(l.published) < tokenPause {
@@ -228,6 +235,7 @@ func (l *Live) End(change func(*Entry)) {
 		l.entry.EndedAt = l.entry.StartedAt.Add(max(0, l.journal.options.Now().Sub(l.entry.StartedAt)))
 	}
 	l.entry.EndedAt = l.entry.EndedAt.UTC()
+	l.entry.body, l.body = l.body, nil
 	l.journal.ended(l)
 	l.publish()
 }
@@ -254,7 +262,11 @@ func (j *Journal) ended(l *Live) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.live = slices.DeleteFunc(j.live, func(other *Live) bool { return other == l })
-	j.ring = append(j.ring, l.entry)
+	e := l.entry
+	if len(j.ring) >= bodiesWaiting {
+		e.body = nil
+	}
+	j.ring = append(j.ring, e)
 	if over := len(j.ring) - ringSize; over > 0 {
 		j.ring = j.ring[over:]
 		j.dropped += over
@@ -298,7 +310,17 @@ func (q Query) matches(e Entry) bool {
 		(q.Client == "" || q.Client == e.Client) &&
 		(q.Model == "" || q.Model == e.ModelUsed || q.Model == e.ModelAsked) &&
 		(q.Device == "" || q.Device == e.ExecutionDevice || q.Device == e.EndpointID) &&
-		(q.Outcome == "" || q.Outcome == e.Outcome)
+		(q.Outcome == "" || q.Outcome == e.Outcome) &&
+		(q.Reason == "" || q.Reason == e.RouteRule || q.Reason == e.FallbackReason) &&
+		(q.Since.IsZero() || !e.StartedAt.Before(q.Since)) &&
+		(q.Text == "" || strings.Contains(e.search(), strings.ToLower(q.Text)))
+}
+
+// search is what Query.Text looks through.
+func (e Entry) search() string {
+	return strings.ToLower(strings.Join([]string{
+		e.TraceID, e.Client, e.UserAgent, e.Route, e.ModelAsked, e.ModelUsed, e.ExecutionDevice, e.RouteReason, e.Error,
+	}, "\n"))
 }
 
 func (t *Totals) add(e Entry) {

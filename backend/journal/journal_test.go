@@ -153,11 +153,12 @@ func TestTotalsCountWhatCancelledRequestsUsed(t *testing.T) {
 	record(j, entry("refused", noon, func(e *journal.Entry) { // nothing ran
 		e.Outcome, e.PromptTokens, e.CompletionTokens, e.CostEstimate.DeviceSeconds = llm.OutcomeRejected, nil, nil, nil
 	}))
-	j.Begin(entry("live", noon))
+	live := j.Begin(entry("live", noon.Add(-time.Minute)))
 	want := journal.Totals{Requests: 4, Completed: 2, Cancelled: 1, Failed: 1, PromptTokens: 36, CompletionTokens: 102, DeviceSeconds: 1.5}
 	got, err := j.Totals(noon)
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
+	live.End(nil)
 	require.NoError(t, j.Close())
 	j = open(t, path)
 	got, err = j.Totals(noon)
@@ -165,7 +166,7 @@ func TestTotalsCountWhatCancelledRequestsUsed(t *testing.T) {
 	assert.Equal(t, want, got)
 	got, err = j.Totals(time.Time{})
 	require.NoError(t, err)
-	assert.Equal(t, 5, got.Requests)
+	assert.Equal(t, 6, got.Requests)
 }
 
 func TestSameIDTwiceGivesTwoRecords(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"signalbox/backend/llm"
@@ -79,7 +80,13 @@ func (e Entry) key() string { return fmt.Sprint(e.TraceID, e.StartedAt.UnixNano(
 
 // list reads one entry more than the limit, to know whether there are more.
 func (s *store) list(ctx context.Context, q Query) ([]Entry, error) {
-	where, args := "1", []any{}
+	where, args := q.where()
+	return s.entries(ctx, "SELECT entry FROM requests WHERE "+where+" ORDER BY started_at DESC, id DESC LIMIT ?", append(args, q.Limit+1)...)
+}
+
+// where is the query in SQL.
+func (q Query) where() (where string, args []any) {
+	where = "1"
 	and := func(condition string, values ...any) {
 		where += " AND " + condition
 		args = append(args, values...)
@@ -99,7 +106,16 @@ func (s *store) list(ctx context.Context, q Query) ([]Entry, error) {
 	if q.Outcome != "" {
 		and("outcome = ?", string(q.Outcome))
 	}
-	return s.entries(ctx, "SELECT entry FROM requests WHERE "+where+" ORDER BY started_at DESC, id DESC LIMIT ?", append(args, q.Limit+1)...)
+	if q.Reason != "" {
+		and("(rule = ? OR fallback = ?)", q.Reason, q.Reason)
+	}
+	if !q.Since.IsZero() {
+		and("started_at >= ?", q.Since.UnixNano())
+	}
+	if q.Text != "" {
+		and("instr(search, ?) > 0", strings.ToLower(q.Text))
+	}
+	return where, args
 }
 
 func (s *store) entries(ctx context.Context, query string, args ...any) ([]Entry, error) {

@@ -14,18 +14,18 @@ import (
 // tidy deletes the entries that are too old, and the oldest when all take too much space. Chats are kept until deleted.
 func (j *Journal) tidy() {
 	j.mu.Lock()
-	s, retention := j.store, j.retention
+	s, retention, bodies := j.store, j.retention, j.bodies
 	j.mu.Unlock()
 	if s == nil || s.newer {
 		return
 	}
 	ctx := context.Background()
-	if err := s.prune(ctx, j.options.Now(), time.Since(j.began), retention, j.options.MaxBytes); err != nil {
+	if err := s.prune(ctx, j.options.Now(), time.Since(j.began), retention, bodies, j.options.MaxBytes); err != nil {
 		j.options.Log.Warn("journal", slog.String("problem", "old entries were not deleted"), slog.Any("error", err))
 	}
 }
 
-func (s *store) prune(ctx context.Context, now time.Time, running, retention time.Duration, maxBytes int64) error {
+func (s *store) prune(ctx context.Context, now time.Time, running, retention, bodies time.Duration, maxBytes int64) error {
 	s.pruning.Lock()
 	defer s.pruning.Unlock()
 	if s.passed.IsZero() {
@@ -56,6 +56,9 @@ func (s *store) prune(ctx context.Context, now time.Time, running, retention tim
 			(SELECT id FROM requests ORDER BY started_at LIMIT ?)`, tenth); err != nil {
 			return err
 		}
+	}
+	if err := s.pruneBodies(ctx, sure, bodies); err != nil {
+		return err
 	}
 	_, err := s.db.ExecContext(ctx, `PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(PASSIVE)`)
 	return err

@@ -52,6 +52,28 @@ var migrations = []string{
 		PRIMARY KEY (chat_id, number)
 	);
 	CREATE TABLE clock (start TEXT PRIMARY KEY, at INTEGER NOT NULL); -- see retention.go`,
+
+	`ALTER TABLE requests ADD COLUMN rule TEXT NOT NULL DEFAULT '';
+	ALTER TABLE requests ADD COLUMN fallback TEXT NOT NULL DEFAULT '';
+	ALTER TABLE requests ADD COLUMN search TEXT NOT NULL DEFAULT ''; -- Entry.search
+	UPDATE requests SET rule = coalesce(json_extract(entry, '$.route_rule'), ''),
+		fallback = coalesce(json_extract(entry, '$.fallback_reason'), ''),
+		search = lower(trace_id || char(10) || client || char(10) || coalesce(json_extract(entry, '$.user_agent'), '') || char(10)
+			|| coalesce(json_extract(entry, '$.route'), '') || char(10) || model_asked || char(10) || model_used || char(10) || device || char(10)
+			|| coalesce(json_extract(entry, '$.route_reason'), '') || char(10) || coalesce(json_extract(entry, '$.error'), ''));
+	CREATE TABLE active ( -- requests that had not ended when they were last looked at; see interrupted.go
+		trace_id TEXT NOT NULL,
+		started_at INTEGER NOT NULL,
+		entry TEXT NOT NULL,
+		PRIMARY KEY (trace_id, started_at)
+	);
+	CREATE TABLE bodies ( -- empty unless the user wants them kept; see bodies.go
+		trace_id TEXT NOT NULL,
+		started_at INTEGER NOT NULL,
+		request TEXT NOT NULL,
+		answer TEXT NOT NULL,
+		PRIMARY KEY (trace_id, started_at)
+	);`,
 }
 
 // errNewer is for a file that a newer Signalbox has migrated.

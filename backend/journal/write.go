@@ -65,6 +65,11 @@ func (j *Journal) connect() {
 	if notice != "" {
 		j.options.Log.Warn("journal", slog.String("notice", notice))
 	}
+	if !s.newer {
+		if err := s.interrupted(context.Background()); err != nil {
+			j.options.Log.Warn("journal", slog.String("problem", "requests that were interrupted are not marked"), slog.Any("error", err))
+		}
+	}
 	j.mu.Lock()
 	j.store = s
 	if notice != "" {
@@ -89,6 +94,10 @@ func (j *Journal) flush() bool {
 		}
 		if s.newer {
 			return true // they stay in memory
+		}
+		if err := j.note(s); err != nil {
+			j.fail(err)
+			return false
 		}
 		if len(batch) == 0 {
 			j.fail(nil)
@@ -168,7 +177,8 @@ func (j *Journal) replace(s *store) {
 func (s *store) insert(ctx context.Context, entries []Entry, log *slog.Logger) error {
 	return s.inTx(ctx, func(tx *sql.Tx) error {
 		stmt, err := tx.PrepareContext(ctx, `INSERT INTO requests (trace_id, started_at, client, model_asked, model_used, device,
-			endpoint_id, outcome, prompt_tokens, completion_tokens, device_seconds, entry) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+			endpoint_id, outcome, prompt_tokens, completion_tokens, device_seconds, entry, rule, fallback, search)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
 		if err != nil {
 			return err
 		}
@@ -180,7 +190,11 @@ func (s *store) insert(ctx context.Context, entries []Entry, log *slog.Logger) e
 				continue
 			}
 			if _, err := stmt.ExecContext(ctx, e.TraceID, e.StartedAt.UnixNano(), e.Client, e.ModelAsked, e.ModelUsed, e.ExecutionDevice,
-				e.EndpointID, string(e.Outcome), e.PromptTokens, e.CompletionTokens, e.CostEstimate.DeviceSeconds, string(text)); err != nil {
+				e.EndpointID, string(e.Outcome), e.PromptTokens, e.CompletionTokens, e.CostEstimate.DeviceSeconds, string(text),
+				e.RouteRule, e.FallbackReason, e.search()); err != nil {
+				return err
+			}
+			if err := e.settle(ctx, tx); err != nil {
 				return err
 			}
 		}

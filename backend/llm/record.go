@@ -37,6 +37,8 @@ type Record struct {
 	CancelMS        *float64 `json:"cancel_ms"` // from the wish to stop until the device was free
 	TokensPerSecond *float64 `json:"tokens_per_second"`
 
+	PowerSource string `json:"power_source,omitempty"` // "mains" or "battery", when it was decided; empty: not known
+
 	Outcome Outcome `json:"outcome,omitempty"` // empty while it runs
 }
 
