@@ -10,9 +10,26 @@ import (
 	"signalbox/backend/router"
 )
 
+// Advisor is an Engine that knows more than how its devices stand: what was measured in earlier runs, what the settings pin,
+// how much memory is free.
+type Advisor interface {
+	// Advise completes the facts of a call.
+	Advise(facts *router.Facts, model models.Model, call Call)
+	// WarmUp loads a model on a device in the background.
+	WarmUp(device llm.Device, load llm.LoadRequest)
+	// PowerSource is "mains" or "battery"; empty where it is not known.
+	PowerSource() string
+}
+
 // decide asks the rules and writes what they say into the record.
 func (t *trip) decide(ctx context.Context, model models.Model, promptTokens int, failed map[string]string) (router.Decision, error) {
 	decision, err := t.choose(ctx, model, promptTokens, failed)
+	if advisor, ok := t.d.engine.(Advisor); ok {
+		t.set(func(r *llm.Record) { r.PowerSource = advisor.PowerSource() })
+		if decision.WarmUp != nil {
+			advisor.WarmUp(*decision.WarmUp, t.loadRequest(model))
+		}
+	}
 	if err != nil {
 		t.set(func(r *llm.Record) {
 			r.RouteRule, r.Rejected, r.RouteReason = decision.Rule, decision.Rejected, err.Error()
@@ -20,23 +37,32 @@ func (t *trip) decide(ctx context.Context, model models.Model, promptTokens int,
 		return decision, err
 	}
 	t.set(decision.Record)
+	t.live.Asked(t.call.Request)
 	return decision, nil
 }
 
 // choose asks the rules. failed are devices that failed this request, with what went wrong there.
 func (t *trip) choose(ctx context.Context, model models.Model, promptTokens int, failed map[string]string) (router.Decision, error) {
-	devices, err := t.d.engine.Devices(ctx)
+	facts, err := t.d.facts(ctx, t.call, model, promptTokens, failed)
 	if err != nil {
 		return router.Decision{}, err
 	}
-	policy := t.d.policy().Router
+	return router.Decide(facts)
+}
+
+// facts is all that a decision about the call depends on.
+func (d *Dispatcher) facts(ctx context.Context, call Call, model models.Model, promptTokens int, failed map[string]string) (router.Facts, error) {
+	devices, err := d.engine.Devices(ctx)
+	if err != nil {
+		return router.Facts{}, err
+	}
 	facts := router.Facts{
 		Request: router.Request{
-			Pinned: t.call.Request.Device, PromptTokens: promptTokens, MaxTokens: t.call.Request.MaxTokens,
-			Embedding: model.Kind == models.KindEmbedding,
+			Pinned: call.Request.Device, PromptTokens: promptTokens, MaxTokens: call.Request.MaxTokens,
+			Embedding: model.Kind == models.KindEmbedding, Tools: len(call.Request.Tools) > 0,
 		},
 		Model:  router.Model{Name: model.Name, ContextLength: model.ContextLength},
-		Policy: policy,
+		Policy: d.policy().Router,
 	}
 	if !model.NPU.OK {
 		facts.Model.NPUUnfit = model.NPU.Reason
@@ -44,13 +70,45 @@ func (t *trip) choose(ctx context.Context, model models.Model, promptTokens int,
 	for _, state := range devices {
 		facts.Devices = append(facts.Devices, deviceFacts(state, model, failed[state.Device.ID()]))
 	}
-	return router.Decide(facts)
+	if advisor, ok := d.engine.(Advisor); ok {
+		advisor.Advise(&facts, model, call)
+	}
+	return facts, nil
+}
+
+// Explanation is what would happen with a request.
+type Explanation struct {
+	Model    models.Model
+	Facts    router.Facts
+	Decision router.Decision // with an error: as far as it came
+}
+
+// Explain tells where a request would go now, and why. Nothing runs, and nothing is recorded. The error is the one that the
+// request would get.
+func (d *Dispatcher) Explain(ctx context.Context, call Call) (e Explanation, err error) {
+	if e.Model, err = d.library.Find(call.Request.Model); err != nil {
+		return e, err
+	}
+	tokens := 0
+	if e.Model.Kind == models.KindChat {
+		prompt, err := d.engine.Prepare(ctx, prepareRequest(e.Model, call.Request))
+		if err != nil {
+			return e, err
+		}
+		tokens = len(prompt.Tokens)
+	}
+	if e.Facts, err = d.facts(ctx, call, e.Model, tokens, nil); err != nil {
+		return e, err
+	}
+	e.Decision, err = router.Decide(e.Facts)
+	return e, err
 }
 
 // deviceFacts is what the engine knows of a device, seen by one model.
 func deviceFacts(s engine.State, model models.Model, excluded string) router.DeviceFacts {
 	f := router.DeviceFacts{
 		Device: s.Device, Quarantined: s.Quarantined[model.Name], Excluded: excluded,
+		Absent: s.Absent, Longest: s.Longest,
 		Running: s.Running, Queued: s.Queued, Parallel: s.Parallel,
 		// Until it is loaded there, what the model was made for is all we know. The router knows the NPU's own limit.
 		ContextLimit: model.ContextLength, Assumed: true,

@@ -257,6 +257,7 @@ func (t *trip) run(ctx context.Context, model models.Model, decision router.Deci
 				t.first = time.Now()
 			}
 			t.live.Update(func(e *journal.Entry) { e.State, e.TokensSoFar = journal.StateDecoding, delta.Tokens })
+			t.live.Answered(delta.Text)
 			return answer.Delta(delta)
 		},
 	})
@@ -414,7 +415,7 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 		r.CancelMS = ms(stats.Cancel)
 	}
 	seconds := (stats.Prefill + stats.Decode).Seconds()
-	r.CostEstimate.DeviceSeconds = &seconds
+	r.CostEstimate.DeviceSeconds, r.CostEstimate.EnergyJoules = &seconds, t.times.Joules
 }
 
 func outcome(stats llm.Stats, err error) llm.Outcome {
