@@ -137,6 +137,7 @@ type PrepareRequest struct {
 // Prompt is what a request comes to.
 type Prompt struct {
 	Tokens []int32 `json:"tokens"` // exact: what Generate is given
+	Tail   string  `json:"tail"`   // how its text ends, up to some 100 bytes: shows whether a thought is open
 }
 
 // LoadRequest asks for a model on this runner's device.
@@ -174,6 +175,16 @@ type GenerateRequest struct {
 	Owner       string      `json:"owner,omitempty"`
 	Markers     []string    `json:"markers,omitempty"` // special tokens that are text here: a parser waits for them
 	Constraint  *Constraint `json:"constraint,omitempty"`
+	Thought     *Thought    `json:"thought,omitempty"` // nil: the model thinks as long as it likes
+}
+
+// Thought limits how long a model thinks. When the limit is reached End is put into the answer, as if the model had written it.
+type Thought struct {
+	Open   string `json:"open"`   // the text that begins a thought
+	Close  string `json:"close"`  // and ends it
+	End    string `json:"end"`    // holds Close
+	Opened bool   `json:"opened"` // the prompt ends within a thought
+	Most   int    `json:"most"`   // tokens; 0: none at all
 }
 
 // Delta is one piece of an answer. Text is valid UTF-8 and never part of a stop string. An engine gives Text alone; Thinking
@@ -195,7 +206,6 @@ type ToolCallDelta struct {
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments,omitempty"`
 	Done      bool   `json:"done,omitempty"`
-	Broken    bool   `json:"broken,omitempty"`
 }
 
 // TokenLogprob is one chosen token with its log probability and the best alternatives.

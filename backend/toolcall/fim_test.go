@@ -13,7 +13,7 @@ func TestFillInTheMiddleTakesTheModelsOwnTokens(t *testing.T) {
 	for want, tokens := range map[string][]string{
 		"<|fim_prefix|>a<|fim_suffix|>b<|fim_middle|>": {"<|fim_middle|>", "<|fim_prefix|>", "<|fim_suffix|>"},
 		"<fim_prefix>a<fim_suffix>b<fim_middle>":       {"<fim_middle>", "<fim_prefix>", "<fim_suffix>"},
-		"<｜fim▁begin｜>a<｜fim▁hole｜>b<｜fim▁end｜>":        {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},
+		"<｜fim▁begin｜>a<｜fim▁hole｜>b<｜fim▁end｜>":       {"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"},
 		"[SUFFIX]b[PREFIX]a":                           {"[PREFIX]", "[SUFFIX]"},
 		"":                                             {"<|im_start|>", "<|fim_prefix|>"},
 	} {

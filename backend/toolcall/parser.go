@@ -171,7 +171,7 @@ func (p *Parser) emit(d llm.Delta) {
 		case len(d.ToolCalls) == 1 && len(last.ToolCalls) == 1 && d.ToolCalls[0].ID == "" && last.ToolCalls[0].Index == d.ToolCalls[0].Index:
 			c := &last.ToolCalls[0]
 			c.Arguments += d.ToolCalls[0].Arguments
-			c.Done, c.Broken = d.ToolCalls[0].Done, d.ToolCalls[0].Broken
+			c.Done = d.ToolCalls[0].Done
 			return
 		}
 	}
@@ -345,7 +345,7 @@ func (p *Parser) argue(fragment string) {
 func (p *Parser) end(whole bool) {
 	p.open, p.broken = false, p.broken || !whole
 	p.lead = lead{fresh: true}
-	p.emit(llm.Delta{ToolCalls: []llm.ToolCallDelta{{Index: p.calls - 1, Done: true, Broken: !whole}}})
+	p.emit(llm.Delta{ToolCalls: []llm.ToolCallDelta{{Index: p.calls - 1, Done: true}}})
 	p.raw.Reset()
 }
 

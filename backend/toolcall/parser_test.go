@@ -43,7 +43,7 @@ type heard struct {
 }
 
 // listen joins deltas and checks what every client relies on.
-func listen(t testing.TB, deltas []llm.Delta) heard {
+func listen(t testing.TB, deltas []llm.Delta, told bool) heard {
 	var h heard
 	var names, arguments []string
 	var done []bool
@@ -65,15 +65,16 @@ func listen(t testing.TB, deltas []llm.Delta) heard {
 			require.Less(t, c.Index, len(names), "a piece before its call's first")
 			require.False(t, done[c.Index], "nothing comes after the end")
 			arguments[c.Index] += c.Arguments
-			if done[c.Index] = c.Done; c.Done {
-				require.NotEqual(t, c.Broken, isObject(arguments[c.Index]), "broken: %v, arguments: %s", c.Broken, arguments[c.Index])
-			}
+			done[c.Index] = c.Done
 		}
 	}
+	broken := false
 	for i, name := range names {
 		require.True(t, done[i], "call %d has no end", i)
+		broken = broken || !isObject(arguments[i])
 		h.Calls = append(h.Calls, name+" "+arguments[i])
 	}
+	require.Equal(t, broken, told, "%v", arguments)
 	return h
 }
 
@@ -94,7 +95,8 @@ func parse(t testing.TB, style toolcall.Style, o toolcall.Options, pieces ...str
 	for _, piece := range pieces {
 		all = append(all, p.Push(piece)...)
 	}
-	return listen(t, append(all, p.Finish()...))
+	all = append(all, p.Finish()...)
+	return listen(t, all, p.Broken())
 }
 
 // everyCut parses text whole, cut in two at each byte, and byte by byte: all must come to the same.

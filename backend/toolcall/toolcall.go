@@ -9,8 +9,9 @@
 //	rest := parser.Finish()
 //
 // A parser gives the same whether it is fed byte by byte or all at once. None of a family's markers reaches Text. What
-// looks like a call and is none comes out as text; a call that breaks off after its arguments have begun to flow ends with
-// Broken, since nothing can be taken back.
+// looks like a call and is none comes out as text. A call that breaks off after its arguments have begun to flow keeps what
+// has come, which is no JSON then: nothing can be taken back, and nobody should run half a call. A tool that the request does not
+// have is called all the same, since the client can tell the model so; only a bare object must name one to be taken for a call.
 //
 // It also does the other direction: conversations with calls in the form that a template expects (Style.Conversation), our own
 // instructions for models that know no tools, and the grammar that holds a model to a call (Style.Constraint).
@@ -20,6 +21,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"signalbox/backend/llm"
 )
 
 // Style is how one model writes thoughts and calls. The zero value knows no thoughts, and calls in the generic form.
@@ -99,7 +102,7 @@ func Detect(template string) Style {
 		}
 	}
 	if s.family == harmony {
-		s.thought = thought{open: "<|channel|>analysis", end: "<|end|><|start|>assistant<|channel|>final<|message|>", native: true}
+		s.thought = thought{open: "<|channel|>analysis<|message|>", close: "<|end|>", end: "<|end|><|start|>assistant<|channel|>final<|message|>", native: true}
 		s.facts.single = true
 		return s
 	}
@@ -135,12 +138,14 @@ func (s Style) Switchable() bool { return s.thought.native && s.facts.switchable
 // HasEffort tells whether the template takes a level of thinking.
 func (s Style) HasEffort() bool { return s.facts.effort }
 
-// ThoughtMarks are the texts around a thought, and what ends one that takes too long. They are empty for models that do not think.
-func (s Style) ThoughtMarks() (open, end string) {
-	if !s.thought.native {
-		return "", ""
+// Limit is what holds a model to so many tokens of thinking, after a prompt that ends with tail. It is nil for models that do
+// not think.
+func (s Style) Limit(most int, tail string) *llm.Thought {
+	t := s.thought
+	if !t.native {
+		return nil
 	}
-	return s.thought.open, s.thought.end
+	return &llm.Thought{Open: t.open, Close: t.close, End: t.end, Opened: s.opened(tail), Most: most}
 }
 
 // Capabilities are Ollama's words for what the template can do beside completion: "tools" where it renders them in a form that a

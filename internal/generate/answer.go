@@ -14,8 +14,10 @@ type answer struct {
 	emit    func(llm.Delta) error
 	sampler *sample.Sampler
 	matcher *stop.Matcher
-	history []int32 // prompt and answer
-	room    int     // most tokens of the answer
+	thought *thought       // nil: no limit
+	markers map[int32]bool // special tokens that are text here
+	history []int32        // prompt and answer
+	room    int            // most tokens of the answer
 	pending []llm.TokenLogprob
 	failed  bool // the runtime failed: the slot's cache is in doubt
 
@@ -54,13 +56,18 @@ func (a *answer) sampled() {
 // take adds token id to the answer and emits what can be shown. It tells whether the answer has ended.
 func (a *answer) take(c *chat, id int32, logits []float32) (ended bool, err error) {
 	a.history = append(a.history, id)
-	if c.ends[id] && !a.request.IgnoreEOS {
+	if c.ends[id] && !a.markers[id] && !a.request.IgnoreEOS {
 		return true, a.end(llm.FinishStop)
 	}
 	if a.request.Logprobs {
 		a.pending = append(a.pending, logprobs(c.tokenizer, logits, id, a.request.TopLogprobs))
 	}
-	text, stopped := a.matcher.Push(c.tokenizer.text(id))
+	shown := c.tokenizer.text(id)
+	if a.markers[id] {
+		shown = c.tokenizer.name(id)
+	}
+	a.thought.saw(shown)
+	text, stopped := a.matcher.Push(shown)
 	if err := a.show(text); err != nil {
 		return true, err
 	}

@@ -136,7 +136,10 @@ func (r *Runner) answer(ctx context.Context, c *chat, s *slot, a *answer) error 
 		return err
 	}
 	for {
-		id := a.sampler.Pick(logits, a.history)
+		id, forced := a.thought.next()
+		if !forced {
+			id = a.sampler.Pick(logits, a.history)
+		}
 		if id < 0 {
 			a.failed = true
 			return llm.Errorf(llm.CodeEngine, "%s on %s gave no usable probabilities", c.name, r.options.Device)
@@ -218,5 +221,9 @@ func (c *chat) newAnswer(req llm.GenerateRequest, emit func(llm.Delta) error) (*
 	if req.MaxTokens > 0 {
 		room = min(room, req.MaxTokens)
 	}
-	return newAnswerOf(req, room, sample.New(req.Sampling), emit), nil
+	a := newAnswerOf(req, room, sample.New(req.Sampling), emit)
+	a.markers = c.tokenizer.markers(req.Markers)
+	var err error
+	a.thought, err = c.tokenizer.newThought(req.Thought)
+	return a, err
 }

@@ -3,9 +3,12 @@ package generate
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"signalbox/backend/llm"
+	"signalbox/backend/toolcall"
 	"signalbox/internal/generate/prompt"
 	"signalbox/internal/openvino"
 )
@@ -20,7 +23,7 @@ func (r *Runner) Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Promp
 	if err := t.mayFit(req); err != nil {
 		return llm.Prompt{}, err
 	}
-	ids, err := t.prepare(req)
+	out, err := t.prepare(req)
 	switch {
 	case errors.Is(err, openvino.ErrNUL):
 		return llm.Prompt{}, llm.Errorf(llm.CodeInvalid, "the prompt contains a NUL character, which the tokenizer cannot take")
@@ -30,10 +33,10 @@ func (r *Runner) Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Promp
 		return llm.Prompt{}, engineError(err, "prepare the prompt for %s", req.Model.Name)
 	case ctx.Err() != nil:
 		return llm.Prompt{}, ctx.Err()
-	case req.Limit > 0 && len(ids) > req.Limit:
-		return llm.Prompt{}, llm.PromptTooLong(len(ids), req.Limit)
+	case req.Limit > 0 && len(out.Tokens) > req.Limit:
+		return llm.Prompt{}, llm.PromptTooLong(len(out.Tokens), req.Limit)
 	}
-	return llm.Prompt{Tokens: ids}, nil
+	return out, nil
 }
 
 // tokenizer returns the model's tokenizer, loading it when it is not there yet.
@@ -60,7 +63,7 @@ func (t *tokenizer) mayFit(req llm.PrepareRequest) error {
 	if req.Limit <= 0 {
 		return nil
 	}
-	size := len(req.Prompt) + len(req.Tools)
+	size := len(req.Prompt) + len(req.Suffix) + len(req.Tools)
 	for _, m := range req.Messages {
 		size += len(m.Content)
 	}
@@ -70,23 +73,77 @@ func (t *tokenizer) mayFit(req llm.PrepareRequest) error {
 	return nil
 }
 
-func (t *tokenizer) prepare(req llm.PrepareRequest) ([]int32, error) {
-	if req.Messages == nil {
-		return t.encodeRaw(req.Prompt)
+func (t *tokenizer) prepare(req llm.PrepareRequest) (llm.Prompt, error) {
+	ids, text, err := t.written(req)
+	if err != nil {
+		return llm.Prompt{}, err
 	}
-	segments, err := t.template.Render(prompt.Input{
-		Messages: req.Messages, Tools: req.Tools, AddGenerationPrompt: true, Now: time.Now(),
+	if len(req.Context) > 0 { // what came before ends where this begins: only the first text has a beginning token
+		ids = slices.Concat(req.Context, trimPrefix(ids, t.before))
+	}
+	return llm.Prompt{Tokens: ids, Tail: tail(text)}, nil
+}
+
+// written makes the tokens of a request, and their text.
+func (t *tokenizer) written(req llm.PrepareRequest) ([]int32, string, error) {
+	if req.Suffix != "" {
+		return t.fillInTheMiddle(req.Prompt, req.Suffix)
+	}
+	if req.Messages == nil {
+		ids, err := t.encodeRaw(req.Prompt)
+		return ids, req.Prompt, err
+	}
+	template := t.template
+	if req.Template != "" {
+		var err error
+		if template, err = template.With(req.Template); err != nil {
+			return nil, "", err
+		}
+	}
+	segments, err := template.Render(prompt.Input{
+		Messages: req.Messages, Tools: req.Tools, AddGenerationPrompt: true, Thinking: req.Thinking, Effort: req.Effort, Now: time.Now(),
 	})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	ids, err := t.encode(segments)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	// The template writes the beginning token where the model wants one; without a template the tokenizer adds its own.
-	if t.template.Source() == "" {
-		ids = append(append([]int32(nil), t.before...), ids...)
+	if template.Source() == "" {
+		ids = slices.Concat(t.before, ids)
 	}
-	return ids, nil
+	text, _ := join(segments)
+	return ids, text, nil
+}
+
+// fillInTheMiddle asks for what stands between two texts. Only the marks around them are special tokens.
+func (t *tokenizer) fillInTheMiddle(before, after string) ([]int32, string, error) {
+	const hole = "\x00" // no prompt has one
+	known := func(token string) bool { return slices.Contains(t.byText, token) }
+	form, ok := toolcall.FillInTheMiddle(hole, hole, known)
+	if !ok {
+		e := llm.Errorf(llm.CodeUnsupported, "this model cannot fill in the middle: its tokenizer has no tokens for that")
+		e.Param = "suffix"
+		return nil, "", e
+	}
+	if strings.Contains(before+after, hole) {
+		return nil, "", openvino.ErrNUL
+	}
+	marks := strings.Split(form, hole)
+	texts := []string{before, after}
+	if strings.HasPrefix(form, "[SUFFIX]") {
+		slices.Reverse(texts)
+	}
+	segments := []prompt.Segment{{Text: marks[0]}, {Text: texts[0], Literal: true}, {Text: marks[1]}, {Text: texts[1], Literal: true}, {Text: marks[2]}}
+	ids, err := t.encode(segments)
+	text, _ := join(segments)
+	return slices.Concat(t.before, ids), text, err
+}
+
+// tail is the end of text.
+func tail(text string) string {
+	const most = 100
+	return strings.ToValidUTF8(text[max(0, len(text)-most):], "")
 }

@@ -334,6 +334,20 @@ func (t *tokenizer) ends() []int32 {
 	return ids
 }
 
+// markers are the special tokens with these texts.
+func (t *tokenizer) markers(texts []string) map[int32]bool {
+	if len(texts) == 0 {
+		return nil
+	}
+	ids := map[int32]bool{}
+	for id := range t.special {
+		if slices.Contains(texts, string(t.raw[id])) {
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
 func (t *tokenizer) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,6 +10,7 @@ package prompt
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type Input struct {
 	Tools               json.RawMessage // a JSON array, or nil
 	AddGenerationPrompt bool            // end with the beginning of the assistant's turn
 	Thinking            *bool           // whether the model should think first; nil leaves it to the template
+	Effort              string          // how much: "low", "medium", "high"; empty leaves it to the template
 	Now                 time.Time       // what strftime_now tells
 }
 
@@ -79,6 +81,21 @@ func compile(file, text string) (*jinja.Template, error) {
 	return t, nil
 }
 
+// With returns a template from another source, for the same model.
+func (t *Template) With(text string) (*Template, error) {
+	src := source{file: "the request's template", text: text}
+	if err := src.check(); err != nil {
+		return nil, err
+	}
+	main, err := jinja.Parse(text)
+	if err != nil {
+		e := llm.Errorf(llm.CodeInvalid, "compile the request's template: %w", err)
+		e.Param = "template"
+		return nil, e
+	}
+	return &Template{source: src, main: main, tools: main, tokens: t.tokens, literals: t.literals}, nil
+}
+
 // Source is the template's text, "" when the model has none.
 func (t *Template) Source() string { return t.source.text }
 
@@ -97,19 +114,34 @@ func (t *Template) Render(in Input) ([]Segment, error) {
 	if t.main == nil {
 		return t.literals.split(fallback(in, t.literals.mark)), nil
 	}
-	data, err := t.data(in)
-	if err != nil {
-		return nil, err
-	}
 	template := t.main
 	if len(in.Tools) > 0 {
 		template = t.tools
 	}
-	text, err := template.Render(data, jinja.Limits{}, in.Now)
+	text, err := t.render(template, in, false)
+	if err != nil && slices.ContainsFunc(in.Messages, func(m llm.Message) bool { return len(m.ToolCalls) > 0 }) {
+		// Some templates (DeepSeek's) add the arguments of calls to text: they must be text.
+		if again, failed := t.render(template, in, true); failed == nil {
+			text, err = again, nil
+		}
+	}
 	if err != nil {
-		return nil, t.refusal(err)
+		return nil, err
 	}
 	return t.literals.split(text), nil
+}
+
+// render runs a template. Arguments of calls are objects, or with quoted their JSON.
+func (t *Template) render(template *jinja.Template, in Input, quoted bool) (string, error) {
+	data, err := t.data(in, quoted)
+	if err != nil {
+		return "", err
+	}
+	text, err := template.Render(data, jinja.Limits{}, in.Now)
+	if err != nil {
+		return "", t.refusal(err)
+	}
+	return text, nil
 }
 
 // refusal words a failed render for people.
@@ -128,7 +160,7 @@ func (t *Template) refusal(err error) error {
 }
 
 // data is what the template sees, by the names transformers' apply_chat_template uses.
-func (t *Template) data(in Input) (map[string]any, error) {
+func (t *Template) data(in Input, quoted bool) (map[string]any, error) {
 	data := map[string]any{
 		"add_generation_prompt": in.AddGenerationPrompt,
 		"tools":                 nil,
@@ -141,11 +173,17 @@ func (t *Template) data(in Input) (map[string]any, error) {
 		data["enable_thinking"] = *in.Thinking // Qwen, GLM
 		data["thinking"] = *in.Thinking        // DeepSeek, Granite
 	}
+	if in.Effort != "" {
+		data["reasoning_effort"] = in.Effort
+	}
 	messages := jinja.NewList()
-	for _, m := range in.Messages {
-		message, err := messageValue(m, t.literals.mark)
+	for i, m := range in.Messages {
+		message, err := messageValue(m, t.literals.mark, quoted)
 		if err != nil {
 			return nil, err
+		}
+		if i == 0 && len(in.Tools) > 0 && strings.Contains(t.source.text, "message['tools']") {
+			message.Set("tools", t.literals.mark(functions(in.Tools))) // Phi-4 has them there
 		}
 		messages.Items = append(messages.Items, message)
 	}
@@ -158,6 +196,19 @@ func (t *Template) data(in Input) (map[string]any, error) {
 		data["tools"] = tools
 	}
 	return data, nil
+}
+
+// functions is the list of tools without OpenAI's wrapping.
+func functions(tools json.RawMessage) string {
+	var list []struct{ Function json.RawMessage }
+	if json.Unmarshal(tools, &list) != nil {
+		return string(tools)
+	}
+	var parts []string
+	for _, t := range list {
+		parts = append(parts, string(t.Function))
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
 }
 
 // fallback writes a conversation for a model without a template.

@@ -277,3 +277,27 @@ func BenchmarkRender(b *testing.B) {
 		require.NoError(b, err)
 	}
 }
+
+func TestArgumentsAreTextWhereTheTemplateAddsThemToText(t *testing.T) {
+	template := load(t, `{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.name + '|' + c.function['arguments'] }}{% endfor %}{% endfor %}`)
+	call := llm.Message{Role: "assistant", ToolCalls: []llm.ToolCall{{Name: "f", Arguments: json.RawMessage(`{"b":1,"a":2}`)}, {Name: "g"}}}
+	assert.Equal(t, `f|{"b":1,"a":2}g|{}`, text(t, template, prompt.Input{Messages: []llm.Message{call}}))
+}
+
+func TestToolsAreInTheSystemMessageWhereTheTemplateLooksForThem(t *testing.T) {
+	template := load(t, `{% for m in messages %}{% if 'tools' in m %}<|tool|>{{ m['role'] + message['tools'] if false else m['tools'] }}<|/tool|>{% endif %}{% endfor %}`)
+	messages := []llm.Message{{Role: "system", Content: "s"}, user("hi")}
+	tools := json.RawMessage(`[{"type":"function","function":{"name":"b","parameters":{}}},{"type":"function","function":{"name":"a"}}]`)
+	assert.Equal(t, `<|tool|>[{"name":"b","parameters":{}}, {"name":"a"}]<|/tool|>`, text(t, template, prompt.Input{Messages: messages, Tools: tools}))
+}
+
+func TestARequestMayBringItsTemplate(t *testing.T) {
+	template := load(t, "own", "<|end|>")
+	other, err := template.With("{{ messages[0].content }}|{{ reasoning_effort }}")
+	require.NoError(t, err)
+	segments, err := other.Render(prompt.Input{Messages: []llm.Message{user("a<|end|>")}, Effort: "low"})
+	require.NoError(t, err)
+	assert.Equal(t, []prompt.Segment{{Text: "a"}, {Text: "<|end|>", Literal: true}, {Text: "|low"}}, segments, "what the user says is no special token there either")
+	_, err = template.With("{% if %}")
+	assert.Equal(t, llm.CodeInvalid, llm.CodeOf(err))
+}

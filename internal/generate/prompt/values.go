@@ -1,12 +1,15 @@
 package prompt
 
 import (
+	"cmp"
+
 	"signalbox/backend/llm"
 	"signalbox/internal/generate/prompt/jinja"
 )
 
-// messageValue is m as templates expect it: OpenAI's shape, but with the arguments of tool calls as objects.
-func messageValue(m llm.Message, mark func(string) string) (*jinja.Dict, error) {
+// messageValue is m as templates expect it: OpenAI's shape, but with the arguments of tool calls as objects, unless they are to
+// be quoted.
+func messageValue(m llm.Message, mark func(string) string, quoted bool) (*jinja.Dict, error) {
 	v := jinja.NewDict("role", mark(m.Role), "content", mark(m.Content))
 	if m.Thinking != "" {
 		v.Set("reasoning_content", mark(m.Thinking)) // Qwen, DeepSeek, GLM
@@ -23,7 +26,7 @@ func messageValue(m llm.Message, mark func(string) string) (*jinja.Dict, error) 
 	}
 	calls := jinja.NewList()
 	for _, c := range m.ToolCalls {
-		call, err := callValue(c, mark)
+		call, err := callValue(c, mark, quoted)
 		if err != nil {
 			return nil, err
 		}
@@ -33,13 +36,16 @@ func messageValue(m llm.Message, mark func(string) string) (*jinja.Dict, error) 
 	return v, nil
 }
 
-func callValue(c llm.ToolCall, mark func(string) string) (*jinja.Dict, error) {
+func callValue(c llm.ToolCall, mark func(string) string, quoted bool) (*jinja.Dict, error) {
 	arguments := any(jinja.NewDict())
 	if len(c.Arguments) > 0 {
 		var err error
 		if arguments, err = jinja.FromJSON(c.Arguments, mark); err != nil {
 			return nil, llm.Errorf(llm.CodeInvalid, "read the arguments of tool call %q: %w", c.Name, err)
 		}
+	}
+	if quoted {
+		arguments = mark(cmp.Or(string(c.Arguments), "{}"))
 	}
 	call := jinja.NewDict()
 	if c.ID != "" {
