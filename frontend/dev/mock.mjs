@@ -5,6 +5,7 @@
 //   [[slow MS]]    pause per piece               [[error]]      refuses before the first byte
 //   [[hang]]       never goes on                 [[error-after N]]  fails after N pieces
 //   [[cut]]        ends without a last line      [[long]]       a long answer with code and tables
+//   [[think]]      thinks before the answer      [[tool]]       calls a tool after it
 //   [[hostile]]    Markdown that tries to get out    [[fallback]]   another device than the rules chose
 //
 // npm run mock [port] serves it with the built page; startMock() is for tests.
@@ -12,7 +13,7 @@ import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { dirname, extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { hostileMarkdown, longAnswer, shortAnswer } from './texts.mjs';
+import { hostileMarkdown, longAnswer, shortAnswer, thoughts } from './texts.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const dist = join(here, '..', 'dist');
@@ -384,6 +385,14 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
       entry.ttft_ms = decodeAt - arrived;
       res.writeHead(200, { 'Content-Type': 'application/x-ndjson' });
       let told = 0;
+      if (text.includes('[[think]]')) {
+        for (const thinking of inPieces(thoughts)) {
+          entry.tokens_so_far++;
+          if (entry.tokens_so_far % 8 === 1) phase('decoding');
+          line({ message: { role: 'assistant', content: '', thinking }, done: false });
+          await sleep(slow, abort.signal);
+        }
+      }
       for (const piece of answer) {
         entry.tokens_so_far++;
         if (Date.now() - told > 250) {
@@ -396,6 +405,10 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
           });
         line({ message: { role: 'assistant', content: piece }, done: false });
         if (slow) await sleep(slow, abort.signal);
+      }
+      if (text.includes('[[tool]]')) {
+        const call = { index: 0, name: 'read_file', arguments: { path: 'src/<main>.go', lines: [1, 40] } };
+        line({ message: { role: 'assistant', content: '', tool_calls: [{ id: 'c1', function: call }] }, done: false });
       }
       if (text.includes('[[cut]]')) {
         end('error', { error: 'cut' });
@@ -490,7 +503,11 @@ function answerTo(text) {
   const say = /\[\[say ([\s\S]*?)\]\]/.exec(text)?.[1];
   const whole =
     say ?? (text.includes('[[hostile]]') ? hostileMarkdown : text.includes('[[long]]') ? longAnswer : shortAnswer);
-  // Pieces of a few characters, as tokens are; never within a code point.
+  return inPieces(whole);
+}
+
+/** Pieces of a few characters, as tokens are; never within a code point. */
+function inPieces(whole) {
   return [...whole].reduce((pieces, letter) => {
     const last = pieces.at(-1);
     if (last === undefined || /\s$/.test(last) || last.length >= 5) pieces.push(letter);

@@ -108,3 +108,9 @@ export const hostileMarkdown = `![pixel](http://127.0.0.1:LEAK/pixel.png)
 [ref]: http://127.0.0.1:LEAK/ref "onmouseover=alert(1)"
 ![by reference][ref] and [a link][ref]
 `;
+
+export const thoughts =
+  `The user asks what an NPU does better than a CPU. I should name the two things that matter: energy for each token, and that ` +
+  `the CPU stays free. <b>No</b> figures: I do not know this machine.
+
+Three sentences, then stop.`;

@@ -196,3 +196,22 @@ it('says that a chat could not be saved, and goes on', async () => {
   await page.getByText('Not saved: the disk is full').waitFor();
   expect(await answers(page).innerText()).toContain('An NPU');
 });
+
+it('folds thoughts when the answer begins, copies the answer alone, and shows tool calls', async () => {
+  const { page, mock } = await start({ pace: 20 });
+  await say(page, 'Explain [[think]] [[tool]] [[say Just this.]]');
+  const answer = answers(page).last();
+  await answer.getByRole('button', { name: /^Thinking, \d/ }).waitFor();
+  await answer.getByRole('region', { name: 'Thoughts' }).getByText('energy for each token').waitFor();
+  await ended(page);
+  const thoughts = answer.getByRole('button', { name: /^Thought for \d/ });
+  expect(await thoughts.getAttribute('aria-expanded')).toBe('false');
+  await thoughts.click();
+  await answer.getByText('<b>No</b> figures').waitFor();
+  await answer.getByRole('list', { name: 'Tool calls' }).getByText('src/<main>.go').waitFor();
+  await answer.getByRole('button', { name: 'Copy the answer' }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('Just this.');
+  expect([...mock.state.chats.values()][0]?.messages[1]?.thinking).toContain('Three sentences');
+  await page.reload();
+  await answers(page).getByRole('button', { name: 'Thoughts' }).waitFor();
+});

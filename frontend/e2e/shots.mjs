@@ -67,6 +67,10 @@ for (const scheme of ['light', 'dark']) {
     await page.locator('.badge').click();
     await page.waitForTimeout(200);
   });
+  await shot(`thinking-${scheme}`, { scheme }, async (page) => {
+    await say(page, 'What does an NPU do better? [[think]] [[tool]]');
+    await page.getByRole('button', { name: /^Thought/ }).click();
+  });
   await shot(`long-${scheme}`, { scheme }, async (page) => {
     await say(
       page,
@@ -87,6 +91,10 @@ for (const scheme of ['light', 'dark']) {
 await shot('streaming', {}, async (page) => {
   await say(page, 'Write a Python function. [[long]] [[slow 8]]', false);
   await page.waitForTimeout(3000);
+});
+await shot('thinking-now', { width: 640, height: 760 }, async (page) => {
+  await say(page, 'What does an NPU do better? [[think]] [[slow 60]]', false);
+  await page.waitForTimeout(2500);
 });
 await shot('loading', { scheme: 'dark' }, async (page) => {
   await say(page, 'Hello [[queue]]', false);

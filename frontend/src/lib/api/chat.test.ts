@@ -25,9 +25,22 @@ describe('streamChat', () => {
         '{"message":{"content":""},"done":true,"done_reason":"length","llmeu":{"trace_id":"t"}}\n',
     );
     expect(await pieces()).toEqual([
-      { text: 'Hel' },
-      { text: 'lo' },
-      { text: '', done: { reason: 'length', record: { trace_id: 't' } } },
+      { text: 'Hel', thinking: '', toolCalls: [] },
+      { text: 'lo', thinking: '', toolCalls: [] },
+      { text: '', thinking: '', toolCalls: [], done: { reason: 'length', record: { trace_id: 't' } } },
+    ]);
+  });
+
+  it('gives thoughts and tool calls', async () => {
+    answer(
+      '{"message":{"thinking":"Hm"}}\n{"message":{"content":"","tool_calls":[{"id":"c","function":{"index":0,"name":"read",' +
+        '"arguments":{"path":"a"}}},{"function":{"name":"stop"}}]}}\n{"done":true}\n',
+    );
+    const found = await pieces();
+    expect(found[0]?.thinking).toBe('Hm');
+    expect(found[1]?.toolCalls).toEqual([
+      { name: 'read', arguments: { path: 'a' } },
+      { name: 'stop', arguments: {} },
     ]);
   });
 

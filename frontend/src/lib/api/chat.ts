@@ -1,6 +1,6 @@
 import { errorFromJSON, send } from './http';
 import { readNDJSON } from './ndjson';
-import type { ChatMessage, Record } from './types';
+import type { ChatMessage, Record, ToolCall } from './types';
 
 export interface ChatRequest {
   model: string;
@@ -13,12 +13,18 @@ export interface ChatRequest {
 
 export interface ChatPiece {
   text: string;
+  thinking: string;
+  toolCalls: ToolCall[];
   /** The last piece carries the finished record. */
   done?: { reason: string; record?: Record };
 }
 
 interface Frame {
-  message?: { content?: string };
+  message?: {
+    content?: string;
+    thinking?: string;
+    tool_calls?: { function?: { name?: string; arguments?: ToolCall['arguments'] } }[];
+  };
   done?: boolean;
   done_reason?: string;
   llmeu?: Record;
@@ -47,7 +53,14 @@ export async function* streamChat(
     const failed = errorFromJSON(200, line);
     if (failed) throw failed;
     const frame = line as Frame;
-    const piece: ChatPiece = { text: frame.message?.content ?? '' };
+    const piece: ChatPiece = {
+      text: frame.message?.content ?? '',
+      thinking: frame.message?.thinking ?? '',
+      toolCalls: (frame.message?.tool_calls ?? []).map(({ function: f }) => ({
+        name: f?.name ?? '',
+        arguments: f?.arguments ?? {},
+      })),
+    };
     if (frame.done) piece.done = { reason: frame.done_reason ?? 'stop', record: frame.llmeu };
     yield piece;
     if (piece.done) return;

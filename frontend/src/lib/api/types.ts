@@ -114,9 +114,18 @@ export interface Model {
   capabilities?: string[] | null;
 }
 
+/** A call that a model wrote. Nothing here runs it. */
+export interface ToolCall {
+  name: string;
+  arguments: { [name: string]: unknown };
+}
+
 export interface ChatMessage {
   role: 'user' | 'assistant' | 'system';
   content: string;
+  /** What a thinking model wrote before its answer. */
+  thinking?: string;
+  tool_calls?: ToolCall[];
   record?: Record;
   stopped?: boolean;
   error?: string;

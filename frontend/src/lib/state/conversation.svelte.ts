@@ -1,7 +1,7 @@
 import * as backend from '../api/backend';
-import { streamChat } from '../api/chat';
+import { streamChat, type ChatPiece } from '../api/chat';
 import { ApiError, OfflineError } from '../api/http';
-import type { Chat, ChatMessage, Entry, Record } from '../api/types';
+import type { Chat, ChatMessage, Entry, Record, ToolCall } from '../api/types';
 import { newId } from '../id';
 import { recordOf, running } from '../words';
 import { requests } from './requests.svelte';
@@ -11,6 +11,12 @@ export class Message {
   readonly key = newId();
   readonly role: ChatMessage['role'];
   content = $state('');
+  thinking = $state('');
+  /** How long the model thought, where this page saw it: null while it does, undefined when it is not known. */
+  thoughtMs = $state<number | null>();
+  /** When it began to. */
+  thinkingSince = 0;
+  toolCalls = $state.raw<ToolCall[]>([]);
   record = $state.raw<Record | undefined>();
   stopped = $state(false);
   error = $state('');
@@ -21,15 +27,49 @@ export class Message {
   constructor(from: ChatMessage) {
     this.role = from.role;
     this.content = from.content;
+    this.thinking = from.thinking ?? '';
+    this.toolCalls = from.tool_calls ?? [];
     this.record = from.record;
     this.stopped = from.stopped ?? false;
     this.error = from.error ?? '';
+  }
+
+  /** Takes what was streamed. Thinking ends where the answer or a call begins. */
+  add(piece: ChatPiece): void {
+    if (piece.thinking) {
+      if (!this.thinking) {
+        this.thinkingSince = Date.now();
+        this.thoughtMs = null;
+      }
+      this.thinking += piece.thinking;
+    }
+    if (piece.text || piece.toolCalls.length) this.endThinking();
+    this.content += piece.text;
+    if (piece.toolCalls.length) this.toolCalls = [...this.toolCalls, ...piece.toolCalls];
+    if (piece.done) this.record = piece.done.record;
+  }
+
+  end(): void {
+    this.endThinking();
+    this.streaming = false;
+  }
+
+  private endThinking(): void {
+    if (this.thoughtMs === null) this.thoughtMs = Date.now() - this.thinkingSince;
+  }
+
+  /** There is something to keep, if only the fact that it failed. */
+  get kept(): boolean {
+    const said = this.content || this.thinking || this.toolCalls.length || this.error;
+    return this.role === 'user' || this.stopped || Boolean(said);
   }
 
   toJSON(): ChatMessage {
     return {
       role: this.role,
       content: this.content,
+      ...(this.thinking ? { thinking: this.thinking } : {}),
+      ...(this.toolCalls.length ? { tool_calls: this.toolCalls } : {}),
       ...(this.record ? { record: this.record } : {}),
       ...(this.stopped ? { stopped: true } : {}),
       ...(this.error ? { error: this.hint ? `${this.error} ${this.hint}` : this.error } : {}),
@@ -142,8 +182,7 @@ export class Conversation {
     try {
       const request = { model: options.model, messages: history, device: options.device, requestId };
       for await (const piece of streamChat(request, controller.signal, (id) => this.traceKnown(id))) {
-        reply.content += piece.text;
-        if (piece.done) reply.record = piece.done.record;
+        reply.add(piece);
       }
     } catch (err) {
       if (controller.signal.aborted) reply.stopped = true;
@@ -151,7 +190,7 @@ export class Conversation {
       // The stream had no last line; what the listener last said about the request is the best there is.
       reply.record ??= this.live && recordOf(this.live);
     } finally {
-      reply.streaming = false;
+      reply.end();
       this.controller = null;
       this.awaitRecord(reply);
     }
@@ -234,9 +273,7 @@ export class Conversation {
       model: this.model,
       created_at: this.createdAt,
       updated_at: this.updatedAt,
-      messages: this.messages
-        .filter((m) => m.content || m.error || m.stopped || m.role === 'user')
-        .map((m) => m.toJSON()),
+      messages: this.messages.filter((m) => m.kept).map((m) => m.toJSON()),
     };
   }
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Chat } from '../api/types';
-import { Conversation, titleFrom } from './conversation.svelte';
+import { Conversation, Message, titleFrom } from './conversation.svelte';
 import { requests } from './requests.svelte';
 
 /** The listener, as one function: answers chats from a script and keeps what is saved. */
@@ -50,6 +50,36 @@ describe('Conversation', () => {
     expect(asked[0]?.messages).toEqual([{ role: 'user', content: 'x' }]);
     expect(c.messages).toHaveLength(2);
     expect(c.messages[1]).toMatchObject({ content: 'Whole', error: '' });
+  });
+
+  it('keeps thoughts and tool calls beside the answer, and sends neither again', async () => {
+    const think = (thinking: string) => JSON.stringify({ message: { content: '', thinking }, done: false });
+    const call = { id: 'c', function: { name: 'read', arguments: { path: 'a' } } };
+    const { saved } = listener([
+      think('Two and '),
+      think('two.'),
+      piece('Four'),
+      JSON.stringify({ message: { content: '', tool_calls: [call] }, done: false }),
+      done,
+    ]);
+    const c = new Conversation('c1');
+    await c.send('2+2', { model: 'm' });
+    expect(c.messages[1]).toMatchObject({ thinking: 'Two and two.', content: 'Four' });
+    expect(c.messages[1]?.thoughtMs).toBeGreaterThanOrEqual(0);
+    const kept = saved.at(-1)?.messages[1];
+    expect(kept).toMatchObject({ thinking: 'Two and two.', tool_calls: [{ name: 'read', arguments: { path: 'a' } }] });
+    expect(new Message(kept!).thoughtMs).toBeUndefined();
+    const { asked } = listener([done]);
+    await c.send('and?', { model: 'm' });
+    expect(asked[0]?.messages[1]).toEqual({ role: 'assistant', content: 'Four' });
+  });
+
+  it('keeps an answer that was stopped while the model thought', async () => {
+    const { saved } = listener(['{"message":{"thinking":"Hm"}}', '{"error":"the engine ended"}']);
+    const c = new Conversation('c1');
+    await c.send('x', { model: 'm' });
+    expect(c.messages[1]?.thoughtMs).not.toBeNull();
+    expect(saved.at(-1)?.messages[1]).toMatchObject({ content: '', thinking: 'Hm' });
   });
 
   it('marks a stopped answer and keeps its text', async () => {
