@@ -61,7 +61,7 @@ func (e *engines) refresh() {
 	e.built, e.found, e.problem = want, nil, nil
 	e.engine = engine.New(engine.Options{
 		Command: e.command, Fake: e.backend.options.Fake, Emulate: s.EmulateNPU,
-		QueueLimit: s.QueueLimit, Parallel: s.Parallel, PromptLimit: s.NPUPrompt, Reserve: s.NPUReserve,
+		QueueLimit: s.QueueLimit, Parallel: s.Parallel, PromptLimit: s.NPUPrompt, Reserve: s.NPUReserve, Patience: goodbyeLimit / 2,
 		Log: e.backend.log, Changed: e.backend.changed.wake,
 	})
 }
@@ -187,17 +187,18 @@ func (e *engines) Unload(ctx context.Context, model string) error {
 	return e.current().Unload(ctx, model)
 }
 
-// trim frees what nobody uses now.
-func (e *engines) trim() {
+// trim frees every model but those that are used. One that a request is still leaving goes when it has left.
+func (e *engines) trim(used map[string]bool) {
 	eng := e.current()
 	for _, loaded := range eng.Loaded() {
-		if loaded.InUse == 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			if err := eng.Unload(ctx, loaded.Model.Name); err != nil {
-				e.backend.log.Warn("unload", "model", loaded.Model.Name, "error", err)
-			}
-			cancel()
+		if used[loaded.Model.Name] {
+			continue
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		if err := eng.Unload(ctx, loaded.Model.Name); err != nil {
+			e.backend.log.Warn("unload", "model", loaded.Model.Name, "error", err)
+		}
+		cancel()
 	}
 }
 

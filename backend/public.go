@@ -12,6 +12,10 @@ import (
 	"signalbox/backend/server"
 )
 
+// goodbyeLimit is how long streams of a server that stops may take to send their last line. The port is closed before. A request
+// in the middle of a long native call gets half of it to come back.
+const goodbyeLimit = 4 * time.Second
+
 // publicServer is the API server that the user starts and stops.
 type publicServer struct {
 	backend *Backend
@@ -86,10 +90,14 @@ func (b *Backend) StopServer(ctx context.Context) error {
 		return nil
 	}
 	end(llm.Errorf(llm.CodeStopped, "the Signalbox server was stopped"))
-	ctx, cancel := context.WithTimeout(ctx, 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(ctx, goodbyeLimit)
 	defer cancel()
 	err := shutdown(ctx, srv)
-	b.engine.trim()
+	used := map[string]bool{} // by the window: those of the public port have ended
+	for _, entry := range b.journal.Active() {
+		used[entry.ModelUsed] = true
+	}
+	b.engine.trim(used)
 	b.log.Info("the server is stopped")
 	return err
 }
