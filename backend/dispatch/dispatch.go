@@ -7,6 +7,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -183,7 +184,11 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	if err != nil {
 		return llm.Stats{}, err
 	}
-	prompt, err := t.d.engine.Prepare(ctx, prepareRequest(model, req))
+	form := newForm(model, req, t.call.Route)
+	t.set(func(r *llm.Record) {
+		r.Ignored, r.Clamped = slices.Concat(r.Ignored, form.ignored), slices.Concat(r.Clamped, form.clamped)
+	})
+	prompt, err := t.d.engine.Prepare(ctx, form.prepared)
 	if err != nil {
 		return llm.Stats{}, err
 	}
@@ -201,7 +206,11 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	if err != nil {
 		return llm.Stats{PromptTokens: n}, err
 	}
-	stats, err := t.run(ctx, model, decision, prompt, answer)
+	generate, err := form.generate(model, prompt)
+	if err != nil {
+		return llm.Stats{PromptTokens: n}, err
+	}
+	stats, err := t.run(ctx, model, decision, generate, form.read(prompt, answer.Delta), answer)
 	if llm.CodeOf(err) != llm.CodeEngine || !t.retractable() {
 		return stats, err
 	}
@@ -212,14 +221,12 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 		return stats, err
 	}
 	t.set(next.Record)
-	return t.run(ctx, model, next, prompt, answer)
+	return t.run(ctx, model, next, generate, form.read(prompt, answer.Delta), answer)
 }
 
 // prepareRequest is what a request's prompt is made from. Generate and Count share it, so that their counts are equal.
 func prepareRequest(model models.Model, req llm.Request) llm.PrepareRequest {
-	return llm.PrepareRequest{
-		Model: model.Ref(), Messages: conversation(req), Tools: req.Tools, Prompt: rawPrompt(req), Limit: req.ContextLimit,
-	}
+	return newForm(model, req, "").prepared
 }
 
 // clause is an error as part of a sentence.
@@ -231,17 +238,13 @@ func clause(err error) string {
 }
 
 // run does one try on one device.
-func (t *trip) run(ctx context.Context, model models.Model, decision router.Decision, prompt llm.Prompt, answer Answer) (llm.Stats, error) {
-	req := t.call.Request
+func (t *trip) run(ctx context.Context, model models.Model, decision router.Decision, generate llm.GenerateRequest, reader *reader, answer Answer) (llm.Stats, error) {
 	ctx, idle := withIdleLimit(ctx)
 	defer idle.stop()
 	stats, err := t.d.engine.Run(ctx, engine.Job{
-		Device: decision.Device,
-		Load:   t.loadRequest(model),
-		Generate: llm.GenerateRequest{
-			Model: model.Ref(), Tokens: prompt.Tokens, Sampling: req.Sampling, Stop: req.Stop, MaxTokens: req.MaxTokens,
-			Logprobs: req.Logprobs, TopLogprobs: req.TopLogprobs, Owner: req.Owner,
-		},
+		Device:    decision.Device,
+		Load:      t.loadRequest(model),
+		Generate:  generate,
 		KeepAlive: t.keepAlive(),
 		Times:     &t.times,
 		OnState: func(p engine.Progress) {
@@ -258,9 +261,10 @@ func (t *trip) run(ctx context.Context, model models.Model, decision router.Deci
 			}
 			t.live.Update(func(e *journal.Entry) { e.State, e.TokensSoFar = journal.StateDecoding, delta.Tokens })
 			t.live.Answered(delta.Text)
-			return answer.Delta(delta)
+			return reader.take(delta)
 		},
 	})
+	stats, err = reader.end(stats, err)
 	return stats, cause(ctx, err)
 }
 
@@ -456,7 +460,7 @@ func cause(ctx context.Context, err error) error {
 
 // conversation is the messages to render: those of a chat, or a plain prompt as one user turn.
 func conversation(req llm.Request) []llm.Message {
-	if req.Raw || len(req.Messages) > 0 {
+	if len(req.Messages) > 0 {
 		return req.Messages
 	}
 	var messages []llm.Message
@@ -464,13 +468,6 @@ func conversation(req llm.Request) []llm.Message {
 		messages = append(messages, llm.Message{Role: "system", Content: req.System})
 	}
 	return append(messages, llm.Message{Role: "user", Content: req.Prompt})
-}
-
-func rawPrompt(req llm.Request) string {
-	if req.Raw {
-		return req.Prompt
-	}
-	return ""
 }
 
 func ms(d time.Duration) *float64 {

@@ -132,6 +132,9 @@ func (s Style) Native() bool { return s.facts.native }
 // Thinks tells whether the model thinks before it answers.
 func (s Style) Thinks() bool { return s.thought.native }
 
+// Thoughtful tells whether answers may hold thoughts: of some models the template shows only how to take them out of old turns.
+func (s Style) Thoughtful() bool { return s.thought.open != "" }
+
 // Switchable tells whether the template can switch thinking off or on.
 func (s Style) Switchable() bool { return s.thought.native && s.facts.switchable }
 

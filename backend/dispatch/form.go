@@ -1,0 +1,203 @@
+package dispatch
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
+	"signalbox/backend/toolcall"
+)
+
+// form is how a request is put to its model, and how the answer is read: by the style that the chat template shows.
+type form struct {
+	request  llm.Request
+	style    toolcall.Style
+	plain    bool            // no template and so no parser: raw prompts, and gaps to be filled
+	tools    json.RawMessage // that may be called
+	limit    int             // tokens of thinking; -1: none
+	prepared llm.PrepareRequest
+
+	ignored, clamped []string
+}
+
+// newForm works out the form. Route tells by which names the caller knows its fields.
+func newForm(model models.Model, req llm.Request, route string) *form {
+	f := &form{
+		request: req, limit: -1,
+		style: toolcall.Detect(cmp.Or(req.Template, model.Template)),
+		plain: req.Raw || req.Suffix != "",
+		prepared: llm.PrepareRequest{
+			Model: model.Ref(), Template: req.Template, Context: req.Context, Limit: req.ContextLimit,
+		},
+	}
+	if f.plain {
+		f.prepared.Prompt, f.prepared.Suffix = req.Prompt, req.Suffix
+		return f
+	}
+	if req.ToolChoice.Mode != "none" {
+		f.tools = req.Tools
+	}
+	f.prepared.Messages, f.prepared.Tools = f.style.Conversation(conversation(req), f.tools)
+	f.think(thinkField(route))
+	return f
+}
+
+// thinkField is the caller's name for the wish to think.
+func thinkField(route string) string {
+	switch {
+	case strings.HasPrefix(route, "/api/"):
+		return "think"
+	case strings.HasPrefix(route, "/v1/messages"):
+		return "thinking"
+	case strings.HasPrefix(route, "/v1/responses"):
+		return "reasoning"
+	}
+	return "reasoning_effort"
+}
+
+// think puts the wish to think, or not to, into what the model understands. A template that has no switch still has an end
+// for its thoughts: that is put into the answer where none are wanted.
+func (f *form) think(field string) {
+	want := f.request.Think
+	switch {
+	case want == nil:
+		return
+	case !f.style.Thinks():
+		if want.Enabled {
+			f.ignored = append(f.ignored, field)
+		}
+		return
+	case f.style.Family() == "harmony" && !want.Enabled: // it cannot do without: as little as it can
+		f.prepared.Effort = "low"
+		f.ignored = append(f.ignored, field)
+		return
+	case f.style.Switchable():
+		f.prepared.Thinking = &want.Enabled
+	case !want.Enabled:
+		f.limit = 0
+	}
+	if !want.Enabled {
+		return
+	}
+	if want.Budget > 0 {
+		f.limit = want.Budget
+	}
+	switch {
+	case want.Effort == "":
+	case !f.style.HasEffort():
+		f.ignored = append(f.ignored, field)
+	case f.style.Family() == "harmony" && want.Effort == "max": // the highest that it knows
+		f.prepared.Effort = "high"
+		f.clamped = append(f.clamped, field)
+	default:
+		f.prepared.Effort = want.Effort
+	}
+}
+
+// generate is what the engine is asked for.
+func (f *form) generate(model models.Model, prompt llm.Prompt) (llm.GenerateRequest, error) {
+	req := f.request
+	out := llm.GenerateRequest{
+		Model: model.Ref(), Tokens: prompt.Tokens, Sampling: req.Sampling, Stop: req.Stop, MaxTokens: req.MaxTokens,
+		Logprobs: req.Logprobs, TopLogprobs: req.TopLogprobs, Owner: req.Owner, Constraint: req.Constraint,
+	}
+	if f.plain {
+		return out, nil
+	}
+	if f.limit >= 0 {
+		out.Thought = f.style.Limit(f.limit, prompt.Tail)
+	}
+	stops := f.style.Stops(f.tools != nil)
+	out.Stop = slices.Concat(req.Stop, stops)
+	out.Markers = slices.Concat(f.style.Markers(f.tools != nil), stops)
+	var err error
+	out.Constraint, err = f.style.Constraint(toolcall.Demand{
+		Tools: f.tools, Choice: req.ToolChoice, Format: req.Constraint, Prompt: prompt.Tail, Thinking: f.prepared.Thinking,
+	})
+	return out, err
+}
+
+// errEnough ends an engine's answer after all the calls that the caller allows.
+var errEnough = errors.New("all the calls that were allowed have been made")
+
+// reader reads an engine's answer, and gives the caller what is in it.
+type reader struct {
+	form    *form
+	parser  *toolcall.Parser // nil: the answer is text
+	deliver func(llm.Delta) error
+
+	waiting []llm.TokenLogprob // of text that is held back
+	tokens  int
+}
+
+// read returns a reader for one try.
+func (f *form) read(prompt llm.Prompt, deliver func(llm.Delta) error) *reader {
+	r := &reader{form: f, deliver: deliver}
+	if f.plain || len(f.tools) == 0 && !f.style.Thoughtful() {
+		return r
+	}
+	o := toolcall.Options{Tools: f.tools, Prompt: prompt.Tail}
+	choice := f.request.ToolChoice
+	if choice.Mode == "named" || choice.Parallel != nil && !*choice.Parallel {
+		o.Most = 1
+	}
+	r.parser = f.style.Parser(o)
+	return r
+}
+
+// take reads a piece of the engine's.
+func (r *reader) take(d llm.Delta) error {
+	r.tokens = d.Tokens
+	if r.parser == nil {
+		return r.deliver(d)
+	}
+	r.waiting = append(r.waiting, d.Logprobs...)
+	if err := r.give(r.parser.Push(d.Text)); err != nil {
+		return err
+	}
+	if r.parser.Full() {
+		return errEnough
+	}
+	return nil
+}
+
+// give hands on what the parser found. Probabilities go with the first piece that comes after them.
+func (r *reader) give(deltas []llm.Delta) error {
+	for _, d := range deltas {
+		d.Tokens, d.Logprobs = r.tokens, r.waiting
+		r.waiting = nil
+		if err := r.deliver(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end gives the rest, and completes what the engine says about the answer.
+func (r *reader) end(stats llm.Stats, err error) (llm.Stats, error) {
+	if !slices.Contains(r.form.request.Stop, stats.StopString) {
+		stats.StopString = "" // one of ours
+	}
+	if r.parser == nil {
+		return stats, err
+	}
+	if errors.Is(err, errEnough) {
+		stats.Finish, stats.Cancel, err = llm.FinishStop, 0, nil
+	}
+	r.tokens = stats.CompletionTokens
+	if err != nil {
+		if llm.CodeOf(err) == llm.CodeEngine {
+			_ = r.give(r.parser.Finish()) // what was held back is part of what the model did
+		}
+		return stats, err
+	}
+	err = r.give(r.parser.Finish())
+	if stats.Finish == llm.FinishStop && r.parser.Calls() > 0 {
+		stats.Finish = llm.FinishTools
+	}
+	return stats, err
+}
