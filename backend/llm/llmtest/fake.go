@@ -175,7 +175,7 @@ func (f *Fake) Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Prompt,
 	if err := f.open(ctx); err != nil {
 		return llm.Prompt{}, err
 	}
-	texts := []string{req.Prompt, string(req.Tools)}
+	texts := []string{req.Prompt, req.Suffix, string(req.Tools)}
 	for _, m := range req.Messages {
 		texts = append(texts, m.Role, m.Content)
 	}
@@ -183,13 +183,21 @@ func (f *Fake) Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Prompt,
 		return llm.Prompt{}, llm.Errorf(llm.CodeInvalid, "the prompt holds a NUL character").WithHint("remove it")
 	}
 	tokens := render(req)
-	if strings.Contains(lastUser(tokens), "[[die-prepare]]") {
+	if strings.Contains(read(tokens).message, "[[die-prepare]]") {
 		f.die()
 	}
 	if req.Limit > 0 && len(tokens) > req.Limit {
 		return llm.Prompt{}, llm.PromptTooLong(len(tokens), req.Limit)
 	}
-	return llm.Prompt{Tokens: tokens}, nil
+	return llm.Prompt{Tokens: tokens, Tail: tail(req)}, nil
+}
+
+// tail is the end of what render makes.
+func tail(req llm.PrepareRequest) string {
+	if req.Messages != nil {
+		return "assistant\n"
+	}
+	return req.Prompt[max(0, len(req.Prompt)-100):]
 }
 
 func (f *Fake) ready(model string, embedding bool) (llm.LoadRequest, error) {
@@ -231,7 +239,7 @@ func (f *Fake) Embed(ctx context.Context, req llm.EmbedRequest) (llm.Embedded, e
 		if err := ctx.Err(); err != nil {
 			return llm.Embedded{}, err
 		}
-		if s := parse(input); s.die != "" {
+		if s := parse(talk{message: input}); s.die != "" {
 			f.die()
 		} else if err := f.pause(ctx, s.slow); err != nil {
 			return llm.Embedded{}, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/backend/llm"
+	"signalbox/backend/toolcall"
 )
 
 // Generate does what the last user message says; see parse.
@@ -27,12 +28,24 @@ func (f *Fake) Generate(ctx context.Context, req llm.GenerateRequest, emit func(
 	if len(req.Tokens) > limit {
 		return llm.Stats{}, llm.PromptTooLong(len(req.Tokens), limit)
 	}
-	g := &generation{fake: f, req: req, emit: emit, script: parse(lastUser(req.Tokens))}
+	g := &generation{fake: f, req: req, emit: emit, script: scriptOf(req)}
 	err = g.prefill(ctx)
 	if err == nil {
 		err = g.decode(ctx)
 	}
 	return g.stats, err
+}
+
+// scriptOf is what to answer. A constraint is held by its smallest answer, unless the prompt says what to say.
+func scriptOf(req llm.GenerateRequest) script {
+	s := parse(read(req.Tokens))
+	switch {
+	case len(s.calls) > 0:
+		s.text = toolcall.Written(req.Markers).Write(s.calls...)
+	case req.Constraint != nil && !s.said:
+		s.text = smallest(req.Constraint, s.text)
+	}
+	return s
 }
 
 // generation is one answer in the making.

@@ -1,10 +1,13 @@
 package llmtest
 
 import (
+	"encoding/json"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"signalbox/backend/llm"
 )
 
 // Canned is what the fake answers when the prompt asks for nothing else.
@@ -26,6 +29,8 @@ type script struct {
 	panics      bool
 	endless     bool
 	exactTokens int // 0: as many as text has
+	said        bool
+	calls       []llm.ToolCall // instead of text
 }
 
 var command = regexp.MustCompile(`\[\[([a-z-]+)(?: (\d+))?\]\]`)
@@ -47,12 +52,19 @@ var command = regexp.MustCompile(`\[\[([a-z-]+)(?: (\d+))?\]\]`)
 //	[[panic]]         a panic in the middle of the answer
 //	[[tokens N]]      an answer of N tokens
 //	[[endless]]       an answer that does not end by itself
+//	[[tool NAME {..}]] a call, in the notation of the model's family (told by GenerateRequest.Markers), if the request has tools;
+//	                  once: when its result has come, the next of these is called, or the answer is text.
+//	                  [[tool A {..} B {..}]] makes two calls at once
 //	[[say TEXT]]      TEXT, up to the last ]] of the message, cut into small pieces
-func parse(message string) script {
+func parse(talk talk) script {
 	s := script{text: Canned, failAfter: -1, hangAfter: -1}
+	message, steps := takeCalls(talk.message)
+	if talk.offered {
+		s.calls = talk.next(steps)
+	}
 	if _, said, ok := strings.Cut(message, "[[say "); ok {
 		if end := strings.LastIndex(said, "]]"); end >= 0 {
-			s.text = said[:end]
+			s.text, s.said = said[:end], true
 			message = strings.Replace(message, said[:end], "", 1) // what it says is no command
 		}
 	}
@@ -61,6 +73,46 @@ func parse(message string) script {
 		s.apply(m[1], n)
 	}
 	return s
+}
+
+// takeCalls takes the [[tool]] commands out of message: each is one step of a loop.
+func takeCalls(message string) (rest string, steps [][]llm.ToolCall) {
+	const open = "[[tool "
+	for from := 0; ; {
+		at := strings.Index(message[from:], open)
+		if at < 0 {
+			return message, steps
+		}
+		at += from
+		calls, after, ok := readCalls(message[at+len(open):])
+		if !ok {
+			from = at + len(open)
+			continue
+		}
+		steps = append(steps, calls)
+		message, from = message[:at]+after, at
+	}
+}
+
+// readCalls reads NAME {..} NAME {..} ]].
+func readCalls(text string) (calls []llm.ToolCall, after string, ok bool) {
+	for {
+		text = strings.TrimLeft(text, " \n")
+		if after, ok = strings.CutPrefix(text, "]]"); ok {
+			return calls, after, len(calls) > 0
+		}
+		name, rest, found := strings.Cut(text, " ")
+		if !found || name == "" {
+			return nil, "", false
+		}
+		d := json.NewDecoder(strings.NewReader(rest))
+		var arguments json.RawMessage
+		if err := d.Decode(&arguments); err != nil || arguments[0] != '{' {
+			return nil, "", false
+		}
+		calls = append(calls, llm.ToolCall{Name: name, Arguments: arguments})
+		text = rest[d.InputOffset():]
+	}
 }
 
 func (s *script) apply(name string, n int) {

@@ -1,6 +1,7 @@
 package llmtest
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -52,10 +53,10 @@ func bytesOf(token int32) []byte {
 
 // render is the fake's chat template: role and content of each turn between two control tokens, then the start of the answer.
 func render(req llm.PrepareRequest) []int32 {
+	tokens := slices.Clone(req.Context)
 	if req.Messages == nil {
-		return tokenize(req.Prompt)
+		return append(tokens, tokenize(req.Prompt+req.Suffix)...)
 	}
-	var tokens []int32
 	if len(req.Tools) > 0 {
 		tokens = append(tokens, turnStart)
 		tokens = append(tokens, tokenize("tools\n"+string(req.Tools))...)
@@ -74,8 +75,30 @@ func render(req llm.PrepareRequest) []int32 {
 	return append(tokens, tokenize("assistant\n")...)
 }
 
-// lastUser is the text of the last user turn, or all of it when there are no turns.
-func lastUser(tokens []int32) string {
+// talk is what the fake reads in a prompt.
+type talk struct {
+	message string // the last that the user wrote, or all of the prompt when there are no turns
+	results int    // of tools, since then
+	offered bool   // tools are
+}
+
+// next are the calls to make now; nil when all have been made.
+func (t talk) next(steps [][]llm.ToolCall) []llm.ToolCall {
+	made := 0
+	for _, step := range steps {
+		if made >= t.results {
+			return step
+		}
+		made += len(step)
+	}
+	return nil
+}
+
+// response begins the result of a tool, for models whose template knows none.
+const response = "<tool_response>\n"
+
+// read turns a prompt back into what was said.
+func read(tokens []int32) talk {
 	var turns []string
 	var turn strings.Builder
 	for _, token := range tokens {
@@ -87,14 +110,22 @@ func lastUser(tokens []int32) string {
 		turn.Write(bytesOf(token))
 	}
 	if len(turns) == 0 {
-		return turn.String()
+		return talk{message: turn.String()}
 	}
-	for i := len(turns) - 1; i >= 0; i-- {
-		if content, ok := strings.CutPrefix(turns[i], "user\n"); ok {
-			return content
+	var t talk
+	for _, turn := range turns {
+		role, content, _ := strings.Cut(turn, "\n")
+		t.offered = t.offered || role == "tools" || strings.Contains(content, "<tools>\n")
+		switch {
+		case role == "tool":
+			t.results++
+		case role == "user" && strings.HasPrefix(content, response):
+			t.results += strings.Count(content, response)
+		case role == "user":
+			t.message, t.results = content, 0
 		}
 	}
-	return ""
+	return t
 }
 
 // pieces cuts an answer into the token-sized pieces in which it is generated. Characters of several bytes are cut too, as real
