@@ -19,6 +19,7 @@ import (
 	"signalbox/backend/journal"
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
+	"signalbox/backend/power"
 	"signalbox/backend/router"
 	"signalbox/backend/server"
 	"signalbox/internal/config"
@@ -42,21 +43,24 @@ type Options struct {
 
 // Backend is the program that answers.
 type Backend struct {
-	options Options
-	log     *slog.Logger
-	library *models.Library
-	journal *journal.Journal
-	engine  *engines
-	server  *server.Server
-	access  *server.Access
-	public  publicServer
-	changed watchers
+	options   Options
+	log       *slog.Logger
+	library   *models.Library
+	journal   *journal.Journal
+	engine    *engines
+	prober    *prober
+	knowledge *knowledge
+	server    *server.Server
+	access    *server.Access
+	public    publicServer
+	changed   watchers
 
 	mu       sync.Mutex
 	settings config.Settings // guarded by mu
 	notices  []server.Notice // what was found at the start; guarded by mu
 	ui       net.Listener
-	work     sync.WaitGroup // all that Run waits for
+	work     sync.WaitGroup  // all that Run waits for
+	base     context.Context // of work in the background; nil before Run and after it; guarded by mu
 }
 
 // New opens the journal and the window's listener. Nothing answers before Run.
@@ -78,7 +82,10 @@ func New(o Options) (*Backend, error) {
 	}
 	b.journal = j
 	j.SetRetention(retention(settings))
+	j.SetBodies(bodies(settings))
 	b.library = models.Open(b.modelDirs()...)
+	b.knowledge = newKnowledge(b)
+	b.prober = newProber(b)
 	if b.engine, err = newEngines(b); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
@@ -107,6 +114,11 @@ func (b *Backend) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	b.work.Go(func() { served <- ui.Serve(b.ui) })
 	b.work.Go(func() { b.watchChanges(base) })
+	b.work.Go(func() { b.watchSleep(base) })
+	b.work.Go(func() { b.prober.run(base) })
+	b.mu.Lock()
+	b.base = base
+	b.mu.Unlock()
 
 	var err error
 	select {
@@ -117,11 +129,23 @@ func (b *Backend) Run(ctx context.Context) error {
 	goodbye, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	_ = b.StopServer(goodbye)
+	b.mu.Lock()
+	b.base = nil
+	b.mu.Unlock()
 	stop(llm.Errorf(llm.CodeStopped, "Signalbox is quitting"))
 	err = errors.Join(err, shutdown(goodbye, ui))
 	err = errors.Join(err, b.engine.Close())
 	b.work.Wait()
-	return errors.Join(err, b.journal.Close())
+	return errors.Join(err, b.knowledge.cards.Close(), b.journal.Close())
+}
+
+// background runs do beside everything else, while Run does.
+func (b *Backend) background(do func(ctx context.Context)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if base := b.base; base != nil {
+		b.work.Go(func() { do(base) })
+	}
 }
 
 // shutdown lets requests say goodbye and then closes what is left.
@@ -135,7 +159,7 @@ func shutdown(ctx context.Context, srv *http.Server) error {
 // Close closes what New opened, of a Backend that will not Run.
 func (b *Backend) Close() error {
 	_ = b.StopServer(context.Background())
-	return errors.Join(b.ui.Close(), b.engine.Close(), b.journal.Close())
+	return errors.Join(b.ui.Close(), b.engine.Close(), b.knowledge.cards.Close(), b.journal.Close())
 }
 
 // Watch returns a channel that holds a token after Status has changed, and a function that ends the watching.
@@ -167,17 +191,30 @@ func (b *Backend) SaveSettings(s config.Settings) error {
 	b.mu.Unlock()
 	b.engine.refresh()
 	b.journal.SetRetention(retention(s))
+	b.journal.SetBodies(bodies(s))
 	b.changed.wake()
 	return nil
 }
 
 func retention(s config.Settings) time.Duration { return time.Duration(s.RetainDays) * 24 * time.Hour }
 
+// bodies is how long prompts and answers are kept; 0: they are not.
+func bodies(s config.Settings) time.Duration {
+	if !s.KeepBodies {
+		return 0
+	}
+	return time.Duration(s.BodyDays) * 24 * time.Hour
+}
+
 // policy is what the rules see of the settings, at each decision.
 func (b *Backend) policy() dispatch.Policy {
 	s := b.Settings()
 	return dispatch.Policy{
-		Router:    router.Policy{Preference: s.Preference, NPUPromptLimit: s.NPUPrompt, NPUReserve: s.NPUReserve},
+		Router: router.Policy{
+			Preference: s.Preference, NPUPromptLimit: s.NPUPrompt, NPUReserve: s.NPUReserve, NeverFallBack: s.NeverFallBack,
+			SidePrompt: s.SidePrompt, SideAnswer: s.SideAnswer,
+			OnBattery: s.BatteryNPU && b.knowledge.supply.Source() == power.Battery,
+		},
 		Retention: b.journal.Retention(),
 		Provider:  b.engine.provider(),
 		KeepAlive: time.Duration(s.KeepAlive),

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/backend/engine"
 	"signalbox/backend/llm"
+	"signalbox/backend/power"
 	"signalbox/internal/dirs"
 	"signalbox/internal/runtime"
 )
@@ -57,13 +58,21 @@ func (e *engines) refresh() {
 	}
 	if old := e.engine; old != nil {
 		e.retired.Go(func() { retire(old) })
+		e.retired.Go(e.look)
 	}
 	e.built, e.found, e.problem = want, nil, nil
 	e.engine = engine.New(engine.Options{
 		Command: e.command, Fake: e.backend.options.Fake, Emulate: s.EmulateNPU,
 		QueueLimit: s.QueueLimit, Parallel: s.Parallel, PromptLimit: s.NPUPrompt, Reserve: s.NPUReserve, Patience: goodbyeLimit / 2,
-		Log: e.backend.log, Changed: e.backend.changed.wake,
+		Known: e.backend.knowledge.known, Log: e.backend.log, Changed: e.backend.changed.wake,
 	})
+}
+
+// look lets a new engine find the devices, which the window shows also before the next request.
+func (e *engines) look() {
+	if _, err := e.Devices(context.Background()); err != nil { // Close ends it
+		e.backend.log.Warn("look for devices", "error", err)
+	}
 }
 
 // retire closes an engine when its last request has ended.
@@ -156,6 +165,7 @@ func (e *engines) Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Prom
 	if err != nil {
 		return llm.Prompt{}, err
 	}
+	e.backend.prober.giveWay()
 	return eng.Prepare(ctx, req)
 }
 
@@ -164,7 +174,25 @@ func (e *engines) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
 	if err != nil {
 		return llm.Stats{}, err
 	}
-	return eng.Run(ctx, job)
+	e.backend.prober.giveWay()
+	var meter *power.Reading
+	tell := job.OnState
+	job.OnState = func(p engine.Progress) {
+		if p.State == engine.Prefill {
+			meter = e.backend.knowledge.meter.Begin()
+		}
+		if tell != nil {
+			tell(p)
+		}
+	}
+	stats, err := eng.Run(ctx, job)
+	if meter != nil {
+		if joules := meter.End(); job.Times != nil {
+			job.Times.Joules = joules
+		}
+	}
+	e.backend.knowledge.settled(eng, job.Device, job.Load, meter != nil, err)
+	return stats, err
 }
 
 func (e *engines) Embed(ctx context.Context, device llm.Device, load llm.LoadRequest, req llm.EmbedRequest, keepAlive *time.Duration, onState func(engine.Progress)) (llm.Embedded, engine.Times, error) {
@@ -172,7 +200,10 @@ func (e *engines) Embed(ctx context.Context, device llm.Device, load llm.LoadReq
 	if err != nil {
 		return llm.Embedded{}, engine.Times{}, err
 	}
-	return eng.Embed(ctx, device, load, req, keepAlive, onState)
+	e.backend.prober.giveWay()
+	embedded, times, err := eng.Embed(ctx, device, load, req, keepAlive, onState)
+	e.backend.knowledge.settled(eng, device, load, true, err)
+	return embedded, times, err
 }
 
 func (e *engines) Load(ctx context.Context, device llm.Device, load llm.LoadRequest, keepAlive *time.Duration, onState func(engine.Progress)) (llm.Loaded, engine.Times, error) {
@@ -180,7 +211,10 @@ func (e *engines) Load(ctx context.Context, device llm.Device, load llm.LoadRequ
 	if err != nil {
 		return llm.Loaded{}, engine.Times{}, err
 	}
-	return eng.Load(ctx, device, load, keepAlive, onState)
+	e.backend.prober.giveWay()
+	loaded, times, err := eng.Load(ctx, device, load, keepAlive, onState)
+	e.backend.knowledge.settled(eng, device, load, false, err)
+	return loaded, times, err
 }
 
 func (e *engines) Unload(ctx context.Context, model string) error {

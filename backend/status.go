@@ -22,8 +22,9 @@ func (b *Backend) Status() server.Status {
 		s.Engine = "fake"
 	}
 	for _, state := range b.engine.current().States() {
-		s.Devices = append(s.Devices, deviceStatus(state))
+		s.Devices = append(s.Devices, b.deviceStatus(state))
 	}
+	s.Devices = append(s.Devices, b.missingDevices(s.Devices)...)
 	if list, err := b.library.List(); err == nil {
 		s.Models = len(list)
 	}
@@ -39,7 +40,27 @@ func (b *Backend) Status() server.Status {
 	return s
 }
 
-func deviceStatus(s engine.State) server.DeviceStatus {
+// missingDevices are those that were here once.
+func (b *Backend) missingDevices(here []server.DeviceStatus) (list []server.DeviceStatus) {
+	if b.options.Fake || len(here) == 0 { // nobody has looked yet
+		return nil
+	}
+	for _, seen := range b.knowledge.cards.Seen() {
+		if slices.ContainsFunc(here, func(d server.DeviceStatus) bool { return d.ID == seen.Device.ID() }) {
+			continue
+		}
+		list = append(list, server.DeviceStatus{
+			ID: seen.Device.ID(), Label: seen.Device.Label(), Class: seen.Device.Class, Name: seen.Device.Name, Models: []string{},
+			State: "unavailable", Note: sentence(missing(seen)),
+		})
+	}
+	return list
+}
+
+// sentence makes a clause a sentence.
+func sentence(clause string) string { return strings.ToUpper(clause[:1]) + clause[1:] + "." }
+
+func (b *Backend) deviceStatus(s engine.State) server.DeviceStatus {
 	d := server.DeviceStatus{
 		ID: s.Device.ID(), Label: s.Device.Label(), Class: s.Device.Class, Name: s.Device.Name, Emulated: s.Device.Emulated,
 		Running: s.Running, Queued: s.Queued, Models: []string{},
@@ -51,6 +72,8 @@ func deviceStatus(s engine.State) server.DeviceStatus {
 		}
 	}
 	switch {
+	case s.Absent != "":
+		d.State = "unavailable"
 	case s.Restarting:
 		d.State = "restarting"
 	case s.Loading != "":
@@ -65,13 +88,28 @@ func deviceStatus(s engine.State) server.DeviceStatus {
 	if speed := s.Speeds[d.Model]; speed.Decode > 0 {
 		d.TokensPerSecond = &speed.Decode
 	}
-	var kept []string
-	for model, reason := range s.Quarantined {
-		kept = append(kept, model+" is kept off this device: "+reason)
-	}
-	slices.Sort(kept)
-	d.Note = strings.Join(kept, " ")
+	d.Note = strings.Join(b.notes(s), " ")
 	return d
+}
+
+// notes are the sentences about a device: that it is gone, and which models are kept off it.
+func (b *Backend) notes(s engine.State) []string {
+	var list []string
+	if s.Absent != "" {
+		list = append(list, sentence(s.Absent))
+	}
+	for _, c := range b.knowledge.cards.Cards() {
+		if c.Device != s.Device.ID() || c.Basis != b.knowledge.basis(c.Digest, s.Device) {
+			continue
+		}
+		if c.Quarantined != "" {
+			list = append(list, c.Model+" is kept off this device: "+c.Quarantined+".")
+		}
+		if wrongly := c.Wrongly(); wrongly != "" {
+			list = append(list, c.Model+" answers wrongly on this device: "+wrongly+".")
+		}
+	}
+	return list
 }
 
 // runtimeStatus says whether the native libraries are there.

@@ -105,7 +105,7 @@ type Store struct {
 }
 
 // saveAfter is how long changes are gathered before the file is written.
-const saveAfter = 500 * time.Millisecond
+const saveAfter = 2 * time.Second
 
 // Open reads the file at path; without one the store is empty. The notice is a sentence for people about a file that could not
 // be read: it is put aside, and measuring begins anew. tell hears when the file cannot be written; it may be nil.
@@ -140,7 +140,10 @@ func (s *Store) Get(model, device string, basis Basis) (Card, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.cards[[2]string{model, device}]
-	return c, ok && c.Basis == basis
+	if !ok || c.Basis != basis {
+		return Card{}, false
+	}
+	return c, true
 }
 
 // Update changes a card. One of another basis is begun anew. change must put a new slice in place of an old one.

@@ -46,7 +46,7 @@ type Options struct {
 	Pause       time.Duration // before the second restart in a row; doubles up to a minute: 1 s
 	FaultWindow time.Duration // three faults of a model on a device within it are a quarantine: 1 h
 
-	Known map[string]Known // what is known already about devices, by Device.ID; read only
+	Known func(llm.Device) Known // what is known already about a device; it must not ask the engine; nil: nothing
 
 	Log     *slog.Logger // nil: nothing is logged
 	Changed func()       // called, coalesced, after States changed; on a goroutine of the engine: it must not call Close

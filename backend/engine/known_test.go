@@ -36,9 +36,11 @@ func TestADeviceThatDisappearsStaysWithTheReason(t *testing.T) {
 }
 
 func TestWhatAnEarlierEngineKnewIsKnown(t *testing.T) {
-	b := open(t, engine.Options{Known: map[string]engine.Known{"mock:0": {
-		Speeds: map[string]engine.Speed{"m": {Prefill: 100, Decode: 10, Load: time.Second}}, Quarantined: map[string]string{"n": "it crashed"},
-	}}})
+	b := open(t, engine.Options{Known: func(llm.Device) engine.Known {
+		return engine.Known{
+			Speeds: map[string]engine.Speed{"m": {Prefill: 100, Decode: 10, Load: time.Second}}, Quarantined: map[string]string{"n": "it crashed"},
+		}
+	}})
 	_, err := b.Devices(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, 100.0, b.state(0).Speeds["m"].Prefill)

@@ -39,9 +39,11 @@ func (e *Engine) lane(device llm.Device) *lane {
 			engine: e, device: device, turns: e.options.Parallel,
 			speeds: map[string]Speed{}, faults: map[string][]fault{}, quarantined: map[string]string{}, turnsOf: map[*work]struct{}{},
 		}
-		known := e.options.Known[device.ID()]
-		maps.Copy(l.speeds, known.Speeds)
-		maps.Copy(l.quarantined, known.Quarantined)
+		if e.options.Known != nil {
+			known := e.options.Known(device)
+			maps.Copy(l.speeds, known.Speeds)
+			maps.Copy(l.quarantined, known.Quarantined)
+		}
 		if device.Class == llm.NPU {
 			l.turns = 1
 		}

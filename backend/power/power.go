@@ -111,6 +111,27 @@ func (m *Meter) read() (uint64, uint64, bool) {
 	return energy()
 }
 
+// Clock notices that the machine has slept.
+type Clock struct {
+	wall   time.Time
+	uptime time.Duration // with the time asleep; 0: not known
+}
+
+// NewClock begins now.
+func NewClock() *Clock { return &Clock{wall: time.Now(), uptime: uptime()} }
+
+// Slept is how long the machine slept since the last call. Where the system counts its time awake and asleep, that decides: a
+// clock that somebody has set is no sleep.
+func (c *Clock) Slept() time.Duration {
+	now := Clock{wall: time.Now(), uptime: uptime()}
+	slept := Asleep(c.wall, now.wall)
+	if c.uptime > 0 && now.uptime > 0 {
+		slept = now.uptime - c.uptime - now.wall.Sub(c.wall)
+	}
+	*c = now
+	return slept
+}
+
 // Asleep is how much longer the wall clock ran than the monotonic one between two moments: on Linux the latter stands still
 // while the machine sleeps. Both must have their monotonic reading. A clock that was set back gives a negative time.
 func Asleep(before, now time.Time) time.Duration {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 func source() string { return sourceIn("/sys/class/power_supply") }
@@ -121,6 +122,20 @@ func cached(path string) int64 {
 		}
 	}
 	return sum
+}
+
+// uptime is the time since the start of the system, asleep or awake.
+func uptime() time.Duration {
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	seconds, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // Driver names the version of what drives GPUs and NPUs here: their drivers are part of the kernel.

@@ -49,4 +49,6 @@ func TestSleepShowsAsAJumpOfTheWallClock(t *testing.T) {
 	after := before.Add(2 * time.Second)
 	assert.Zero(t, power.Asleep(before, after))
 	assert.Positive(t, power.FreeMemory())
+	clock := power.NewClock()
+	assert.Less(t, clock.Slept(), time.Second)
 }

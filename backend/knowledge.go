@@ -1,0 +1,362 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox/backend/cards"
+	"signalbox/backend/dispatch"
+	"signalbox/backend/engine"
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
+	"signalbox/backend/power"
+	"signalbox/backend/router"
+	"signalbox/internal/config"
+)
+
+// knowledge is what is known about models and devices beyond how the engine stands: the cards of this run and of earlier ones,
+// the machine's power and memory, and the user's pins. It completes the facts of each decision.
+type knowledge struct {
+	backend *Backend
+	cards   *cards.Store
+	supply  power.Supply
+	meter   power.Meter
+	memory  func() int64 // bytes that are free; 0: not known
+
+	mu     sync.Mutex
+	warmed map[string]time.Time // when a model was last loaded on a device in the background, by both; guarded by mu
+}
+
+func newKnowledge(b *Backend) *knowledge {
+	k := &knowledge{backend: b, memory: power.FreeMemory, warmed: map[string]time.Time{}}
+	var notice string
+	k.cards, notice = cards.Open(filepath.Join(b.options.Dirs.Data, "cards.json"), func(err error) {
+		b.log.Warn("cards", "error", err)
+	})
+	b.notice("warn", notice)
+	return k
+}
+
+// basis is what a card of the model on the device is measured with now.
+func (k *knowledge) basis(digest string, device llm.Device) cards.Basis {
+	basis := cards.Basis{Digest: digest, Runtime: k.backend.engine.provider()}
+	if device.Class == llm.NPU && !device.Emulated || device.Class == llm.GPU {
+		basis.Driver = power.Driver()
+	}
+	return basis
+}
+
+// known is what a new engine should know of a device. It is asked while the engine holds its lock: it asks nothing of the engine.
+func (k *knowledge) known(device llm.Device) engine.Known {
+	known := engine.Known{Speeds: map[string]engine.Speed{}}
+	for _, c := range k.cards.Cards() {
+		if c.Device == device.ID() && c.Basis == k.basis(c.Digest, device) {
+			known.Speeds[c.Model] = engine.Speed{Prefill: c.Prefill, Decode: c.Decode, Load: c.Load}
+		}
+	}
+	return known
+}
+
+// learn writes down what the engine has found out.
+func (k *knowledge) learn(states []engine.State) {
+	var there []llm.Device
+	settings := k.backend.Settings()
+	for _, s := range states {
+		if s.Absent == "" && s.Device.Class != llm.Mock && !s.Device.Emulated {
+			there = append(there, s.Device)
+		}
+		for _, loaded := range s.Loaded {
+			k.cards.Update(loaded.Model.Name, s.Device, k.basis(loaded.Model.Digest, s.Device), func(c *cards.Card) {
+				c.Assumed, c.Loads, c.LoadError, c.LoadFailedAt = false, true, "", time.Time{}
+				c.PromptLimit, c.ContextLimit, c.Bytes = loaded.Loaded.PromptLimit, loaded.Loaded.ContextLimit, loaded.Loaded.Bytes
+				c.AskedLimit = askedLimit(s.Device, settings)
+				speed := s.Speeds[loaded.Model.Name]
+				c.Prefill, c.Decode, c.Load = speed.Prefill, speed.Decode, speed.Load
+				if c.MeasuredAt.IsZero() {
+					c.MeasuredAt = time.Now().UTC()
+				}
+			})
+		}
+		for name, reason := range s.Quarantined {
+			k.quarantine(name, s.Device, reason)
+		}
+	}
+	k.cards.See(there, time.Now().UTC())
+}
+
+func (k *knowledge) quarantine(name string, device llm.Device, reason string) {
+	model, err := k.backend.library.Find(name)
+	if err != nil {
+		return
+	}
+	k.cards.Update(name, device, k.basis(model.Ref().Digest, device), func(c *cards.Card) {
+		if c.Quarantined != reason {
+			c.Quarantined, c.QuarantinedAt = reason, time.Now().UTC()
+		}
+	})
+}
+
+// refused notes that a model did not load: no crash, the runtime said no.
+func (k *knowledge) refused(model llm.ModelRef, device llm.Device, err error) {
+	k.cards.Update(model.Name, device, k.basis(model.Digest, device), func(c *cards.Card) {
+		c.Loads, c.LoadError, c.LoadFailedAt = false, lastLine(err.Error()), time.Now().UTC()
+	})
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	if r := []rune(text); len(r) > 300 {
+		text = string(r[:300]) + "…"
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// askedLimit is the prompt limit that a model is compiled with there; 0 where there is none.
+func askedLimit(device llm.Device, s config.Settings) int {
+	if device.Class == llm.NPU {
+		return s.NPUPrompt
+	}
+	return 0
+}
+
+// refusedFor is how long a device is not asked again to load what it has refused.
+const refusedFor = 10 * time.Minute
+
+// Advise implements dispatch.Advisor.
+func (e *engines) Advise(facts *router.Facts, model models.Model, call dispatch.Call) {
+	e.backend.knowledge.advise(facts, model, call.Client)
+}
+
+// PowerSource implements dispatch.Advisor.
+func (e *engines) PowerSource() string { return e.backend.knowledge.supply.Source() }
+
+func (k *knowledge) advise(facts *router.Facts, model models.Model, client string) {
+	settings := k.backend.Settings()
+	if facts.Request.Pinned == "" {
+		facts.Request.Pinned, facts.Request.PinnedBy = pinOf(settings.Pins, model.Name, client)
+	}
+	listed := map[string]bool{}
+	free := k.memory()
+	for i := range facts.Devices {
+		d := &facts.Devices[i]
+		listed[d.ID()] = true
+		k.complete(d, model, settings, free)
+		if d.Needs > d.Free && d.Free > 0 && facts.Model.Smaller == "" && !d.Loaded {
+			facts.Model.Smaller = k.largestWithin(free, model)
+		}
+	}
+	for _, seen := range k.cards.Seen() {
+		if !listed[seen.Device.ID()] && !k.backend.options.Fake {
+			facts.Devices = append(facts.Devices, router.DeviceFacts{Device: seen.Device, Absent: missing(seen)})
+		}
+	}
+}
+
+func missing(seen cards.Seen) string {
+	return fmt.Sprintf("it was here on %s and is not found now: its driver may be missing, or the device is switched off", seen.At.Local().Format("2 January 2006"))
+}
+
+// complete adds what the card of a model on a device says.
+func (k *knowledge) complete(d *router.DeviceFacts, model models.Model, settings config.Settings, free int64) {
+	if d.Class != llm.Mock {
+		d.Needs, d.Free = model.Size, free
+	}
+	card, ok := k.cards.Get(model.Name, d.ID(), k.basis(model.Ref().Digest, d.Device))
+	if !ok {
+		return
+	}
+	d.Needs = max(d.Needs, card.Bytes)
+	if d.Class == llm.Mock {
+		d.Needs = 0
+	}
+	if !d.Loaded && card.ContextLimit > 0 && card.AskedLimit == askedLimit(d.Device, settings) {
+		d.PromptLimit, d.ContextLimit, d.Assumed = card.PromptLimit, card.ContextLimit, false
+	}
+	if d.Quarantined == "" {
+		d.Quarantined = card.Quarantined
+	}
+	if d.Quarantined == "" && d.Class != llm.CPU && d.Class != llm.Mock && card.LoadError != "" && time.Since(card.LoadFailedAt) < refusedFor {
+		d.Quarantined = fmt.Sprintf("it did not load at %s: %s", card.LoadFailedAt.Local().Format("15:04"), card.LoadError)
+	}
+	d.Wrong = card.Wrongly()
+}
+
+// largestWithin names the largest model of the same kind that would fit.
+func (k *knowledge) largestWithin(free int64, than models.Model) string {
+	list, err := k.backend.library.List()
+	if err != nil {
+		return ""
+	}
+	var best models.Model
+	for _, m := range list {
+		if m.Kind == than.Kind && m.Damaged == "" && m.Size <= free && m.Size > best.Size && m.Name != than.Name {
+			best = m
+		}
+	}
+	return best.Name
+}
+
+// pinOf finds the first pin that fits, and says whose it is.
+func pinOf(pins []config.Pin, model, client string) (device, by string) {
+	for _, pin := range pins {
+		if pin.Model != "" && !strings.EqualFold(pin.Model, model) || pin.Client != "" && !strings.EqualFold(pin.Client, client) {
+			continue
+		}
+		switch {
+		case pin.Model == "":
+			return pin.Device, "the settings send " + client + " to"
+		case pin.Client == "":
+			return pin.Device, "the settings keep " + model + " on"
+		}
+		return pin.Device, "the settings send " + client + " with " + model + " to"
+	}
+	return "", ""
+}
+
+// rewarmAfter is how long a background load is not tried again.
+const rewarmAfter = 10 * time.Minute
+
+// WarmUp implements dispatch.Advisor: it loads a model where it is wanted, while requests go on where it is.
+func (e *engines) WarmUp(device llm.Device, load llm.LoadRequest) {
+	k := e.backend.knowledge
+	key := device.ID() + " " + load.Model.Name
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.warmed[key]) < rewarmAfter {
+		return
+	}
+	k.warmed[key] = time.Now()
+	e.backend.background(func(ctx context.Context) {
+		keep := time.Duration(e.backend.Settings().KeepAlive)
+		if _, _, err := e.Load(ctx, device, load, &keep, nil); err != nil && ctx.Err() == nil {
+			e.backend.log.Warn("load in the background", "model", load.Model.Name, "device", device.ID(), "error", err)
+		}
+	})
+}
+
+// settled is called when the engine has done with a request, or failed.
+func (k *knowledge) settled(eng *engine.Engine, device llm.Device, load llm.LoadRequest, ran bool, err error) {
+	k.learn(eng.States())
+	_, crashed := errors.AsType[*engine.Exit](err)
+	switch {
+	case err == nil:
+		if !load.Embedding {
+			k.backend.prober.want(device, load)
+		}
+	case llm.CodeOf(err) == llm.CodeEngine && device.Class != llm.Mock && device.Class != llm.CPU:
+		eng.Refresh() // is it still there?
+		if !ran && !crashed {
+			k.refused(load.Model, device, err)
+		}
+	}
+}
+
+// Release ends the quarantine of a model on a device, or with an empty model of all on it, and forgets wrong answers: the
+// model is asked again. It tells how many there were.
+func (b *Backend) Release(device, model string) (int, error) {
+	found := false
+	for _, s := range b.engine.current().States() {
+		if s.Device.ID() != device {
+			continue
+		}
+		found = true
+		for name := range s.Quarantined {
+			if model == "" || name == model {
+				b.engine.current().Release(s.Device, name)
+			}
+		}
+	}
+	released := 0
+	for _, c := range b.knowledge.cards.Cards() {
+		if c.Device != device || model != "" && c.Model != model || c.Quarantined == "" && c.Verdict != cards.Wrong && c.LoadError == "" {
+			continue
+		}
+		found = true
+		released++
+		b.knowledge.cards.Update(c.Model, deviceOf(c), c.Basis, func(c *cards.Card) {
+			c.Quarantined, c.QuarantinedAt, c.LoadError, c.LoadFailedAt = "", time.Time{}, "", time.Time{}
+			if c.Verdict == cards.Wrong {
+				c.Verdict, c.Answers = cards.Unknown, nil
+			}
+		})
+	}
+	if !found {
+		return 0, llm.Errorf(llm.CodeModelNotFound, "there is no device %q here", device)
+	}
+	b.changed.wake()
+	return released, nil
+}
+
+// deviceOf is enough of a device for a card of its own.
+func deviceOf(c cards.Card) llm.Device {
+	class, index, _ := strings.Cut(c.Device, ":")
+	d := llm.Device{Class: strings.ToUpper(class), Emulated: strings.Contains(c.Label, "emulated")}
+	if class == llm.Mock {
+		d.Class = llm.Mock
+	}
+	_, _ = fmt.Sscanf(index, "%d", &d.Index)
+	return d
+}
+
+// Cards lists what is known of every model on every device that is here; where nothing was measured, what is assumed.
+func (b *Backend) Cards() []cards.Card {
+	k, settings := b.knowledge, b.Settings()
+	list := []cards.Card{}
+	all, err := b.library.List()
+	if err != nil {
+		return list
+	}
+	for _, s := range b.engine.current().States() {
+		for _, m := range all {
+			if m.Damaged != "" {
+				continue
+			}
+			basis := k.basis(m.Ref().Digest, s.Device)
+			c, ok := k.cards.Get(m.Name, s.Device.ID(), basis)
+			if !ok || !c.Loads && c.LoadError == "" && c.Quarantined == "" {
+				c.Model, c.Device, c.Label, c.Basis, c.Assumed = m.Name, s.Device.ID(), s.Device.Label(), basis, true
+				c.ContextLimit, c.AskedLimit = m.ContextLength, askedLimit(s.Device, settings)
+				if s.Device.Class == llm.NPU {
+					c.PromptLimit = c.AskedLimit
+					if !m.NPU.OK {
+						c.LoadError = m.NPU.Reason
+					}
+				}
+			}
+			tools := slices.Contains(m.Capabilities, "tools")
+			c.Tools = &tools
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// ContextLength is what a client may count on for a model: the most tokens that one of the devices here takes, as far as that
+// was measured; else what the model was made for.
+func (b *Backend) ContextLength(m models.Model) int {
+	longest := 0
+	for _, s := range b.engine.current().States() {
+		if s.Absent != "" || s.Device.Class == llm.NPU && !m.NPU.OK {
+			continue
+		}
+		c, ok := b.knowledge.cards.Get(m.Name, s.Device.ID(), b.knowledge.basis(m.Ref().Digest, s.Device))
+		switch {
+		case ok && c.ContextLimit > 0:
+			longest = max(longest, c.ContextLimit)
+		case s.Device.Class != llm.NPU:
+			return m.ContextLength
+		default:
+			longest = max(longest, b.Settings().NPUPrompt+b.Settings().NPUReserve-1)
+		}
+	}
+	if longest == 0 || m.ContextLength > 0 && longest > m.ContextLength {
+		return m.ContextLength
+	}
+	return longest
+}
