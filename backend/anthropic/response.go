@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"signalbox/backend/llm"
@@ -12,8 +13,9 @@ import (
 // Message makes the answer to one request of /v1/messages: the events of a stream, or the one object. It follows the
 // answer, so there is one for each request.
 type Message struct {
-	ID    string // "msg_..."
-	Model string // repeated as it was asked
+	ID    string   // "msg_..."
+	Model string   // repeated as it was asked
+	Stops []string // the request's stop sequences: a model has others of its own
 
 	parts wire.Parts
 }
@@ -132,7 +134,7 @@ func (m *Message) Done(rec llm.Record, stats llm.Stats) []byte {
 		out = m.steps([]wire.Step{{What: wire.Open}, {What: wire.Close}})
 	}
 	out = append(out, m.steps(m.parts.End())...)
-	reason, sequence := stopReason(stats)
+	reason, sequence := m.stopReason(stats)
 	u := usageOf(stats)
 	out = append(out, send(event{Type: "message_delta", Delta: struct {
 		StopReason   string  `json:"stop_reason"`
@@ -152,7 +154,7 @@ func (m *Message) Whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []b
 	if len(whole.Content) == 0 {
 		whole.Content = append(whole.Content, textBlock{Type: "text"})
 	}
-	reason, sequence := stopReason(stats)
+	reason, sequence := m.stopReason(stats)
 	whole.StopReason, whole.StopSequence, whole.Usage, whole.Record = &reason, sequence, usageOf(stats), &rec
 	return marshal(whole)
 }
@@ -173,13 +175,13 @@ func (m *Message) message() message {
 	return message{ID: m.ID, Type: "message", Role: "assistant", Model: m.Model, Content: []any{}}
 }
 
-func stopReason(stats llm.Stats) (reason string, sequence *string) {
+func (m *Message) stopReason(stats llm.Stats) (reason string, sequence *string) {
 	switch {
 	case stats.Finish == llm.FinishLength:
 		return "max_tokens", nil
 	case stats.Finish == llm.FinishTools:
 		return "tool_use", nil
-	case stats.StopString != "":
+	case slices.Contains(m.Stops, stats.StopString):
 		return "stop_sequence", &stats.StopString
 	}
 	return "end_turn", nil

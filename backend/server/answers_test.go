@@ -60,7 +60,7 @@ var askers = map[string]string{
 	"/v1/chat/completions": `{"model":"smollm2:135m","messages":[{"role":"user","content":"hi"}],"stream":%t,"stream_options":{"include_usage":true}}`,
 	"/v1/completions":      `{"model":"smollm2:135m","prompt":"hi","stream":%t,"echo":true}`,
 	"/v1/responses":        `{"model":"smollm2:135m","input":"hi","instructions":"be brief","stream":%t,"tools":[{"type":"function","name":"now","parameters":{"type":"object"}},{"type":"web_search"}]}`,
-	"/v1/messages":         `{"model":"smollm2:135m","max_tokens":99,"messages":[{"role":"user","content":"hi"}],"stream":%t}`,
+	"/v1/messages":         `{"model":"smollm2:135m","max_tokens":99,"messages":[{"role":"user","content":"hi"}],"stream":%t,"stop_sequences":["END"]}`,
 }
 
 var volatile = []struct {

@@ -33,7 +33,9 @@ func (s *Server) anthropicMessages(w *response, r *http.Request) error {
 		return err
 	}
 	pinDevice(r, &req.LLM)
-	return named(s.generate(w, r, req.LLM, req.Stream, anthropicFrames{&anthropic.Message{ID: "msg_" + w.trace, Model: req.Model}, w.trace}), req.Model)
+	return named(s.generate(w, r, req.LLM, req.Stream, anthropicFrames{&anthropic.Message{
+		ID: "msg_" + w.trace, Model: req.Model, Stops: req.LLM.Stop,
+	}, w.trace}), req.Model)
 }
 
 func (s *Server) anthropicCount(w *response, r *http.Request) error {

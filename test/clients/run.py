@@ -121,9 +121,9 @@ class Server:
 class Client:
     """One run of a client. requests: how many must reach the engine (fake engine); None: as many as it likes."""
 
-    def __init__(self, name, argv, env=None, files=None, requests=None, route=None, engines=("fake", "openvino"), large=False, says=CANNED, code=0):
+    def __init__(self, name, argv, env=None, files=None, requests=None, route=None, engines=("fake", "openvino"), large=False, says=CANNED, code=0, stdin=""):
         self.name, self.argv, self.env, self.files = name, argv, env or {}, files or {}
-        self.requests, self.route, self.engines, self.large, self.says, self.code = requests, route, engines, large, says, code
+        self.requests, self.route, self.engines, self.large, self.says, self.code, self.stdin = requests, route, engines, large, says, code, stdin
 
 
 def clients(cache):
@@ -146,11 +146,13 @@ def agents(bin):
     """The agents, with prompts cut to what a small model takes. Each runs a text turn; with the fake engine a tool loop too."""
     list = []
 
-    def agent(name, argv, route, tool=None, loop=None, **more):
-        fill = lambda prompt: [prompt if a == "PROMPT" else a for a in argv]
-        list.append(Client(name, fill("hi"), route=route, requests=1, large=True, **more))
-        if tool:
-            list.append(Client(name + " loop", fill(say(*tool)), route=route, requests=loop or 2, large=True, **(more | {"engines": ("fake",)})))
+    def agent(name, argv, route, tool, **more):
+        def client(name, prompt, **more):
+            stdin = "" if "PROMPT" in argv else prompt
+            list.append(Client(name, [prompt if a == "PROMPT" else a for a in argv], route=route, large=True, stdin=stdin, **more))
+
+        client(name, "hi", requests=1, **more)
+        client(name + " loop", say(*tool), requests=2, **(more | {"engines": ("fake",)}))
 
     note = {"note.txt": "sunny\n"}
     for api, route, base in [("openai-completions", "/v1/chat/completions", "/v1"), ("openai-responses", "/v1/responses", "/v1"), ("anthropic-messages", "/v1/messages", "")]:
@@ -161,7 +163,8 @@ def agents(bin):
     for provider, base in [("ollama", ""), ("openai", "/v1")]:
         config = f"name: local\nversion: 0.0.1\nschema: v1\nmodels:\n  - name: signalbox\n    provider: {provider}\n    model: {MODEL}\n    apiBase: {URL}{base}\n    roles: [chat]\n    capabilities: [tool_use]\n"
         agent("cn " + provider, [bin / "cn", "-p", "--auto", "--config", "cfg.yaml", "PROMPT"], "/v1/chat/completions", ("Read", {"filepath": "note.txt"}), files=note | {"cfg.yaml": config})
-    agent("opencode", [bin / "opencode", "run", "PROMPT"], "/v1/chat/completions", ("read", {"filePath": "note.txt"}), files=note | {"opencode.json": json.dumps({
+    # It puts quotes around an argument with spaces, and so the prompt comes on standard input.
+    agent("opencode", [bin / "opencode", "run"], "/v1/chat/completions", ("read", {"filePath": "note.txt"}), files=note | {"opencode.json": json.dumps({
         "autoupdate": False, "share": "disabled", "model": "local/" + MODEL, "small_model": "local/" + MODEL,
         "provider": {"local": {"npm": "@ai-sdk/openai-compatible", "name": "local", "options": {"baseURL": URL + "/v1"}, "models": {MODEL: {"name": "smollm", "limit": {"context": 8192, "output": 64}}}}},
         "agent": {"build": {"prompt": "You are a helper.", "tools": {"*": False, "read": True}}, "title": {"disable": True}}})},
@@ -188,7 +191,7 @@ def run(client, server, work):
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "TERM": "dumb", "ENGINE": server.engine, "OLLAMA_HOST": "127.0.0.1:11434"}
     argv = [str(a).replace("HOME/", f"{home}/") for a in client.argv]
     try:
-        done = subprocess.run(argv, cwd=home, env=env | client.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180)
+        done = subprocess.run(argv, cwd=home, env=env | client.env, input=client.stdin, capture_output=True, text=True, timeout=180)
     except subprocess.TimeoutExpired as expired:
         return [f"it did not end in {expired.timeout} s"], str(expired.stdout)
     requests = server.requests()
