@@ -209,6 +209,7 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
       state.opened.push(url);
       res.writeHead(204).end();
     },
+    'GET /ui/connect': (req, res, _id, query) => json(res, 200, connectOf(state, query.get('model'))),
     'GET /api/tags': (req, res) => json(res, 200, { models: state.models }),
     'POST /api/chat': chat,
   };
@@ -496,6 +497,63 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
     },
+  };
+}
+
+function connectOf(state, wanted) {
+  const url = state.status.server.url || `http://127.0.0.1:${state.settings.port}`;
+  const model = wanted || state.models.find((m) => m.capabilities.includes('completion'))?.name || '';
+  const seen = (name) => state.entries.find((e) => e.client === name)?.started_at ?? null;
+  const client = (id, name, kind, speaks, steps, note) => ({
+    id,
+    name,
+    kind,
+    speaks,
+    steps: steps.map(([title, language, text, file]) => ({ title, language, text, ...(file ? { file } : {}) })),
+    ...(note ? { note } : {}),
+    last_seen: seen(name),
+  });
+  return {
+    url,
+    running: state.status.server.state === 'running',
+    model,
+    clients: [
+      client('continue', 'Continue', 'editor', 'openai', [
+        [
+          'Settings of the extension and of the command cn',
+          'yaml',
+          `name: Signalbox\nmodels:\n  - name: Signalbox\n    provider: ollama\n    model: "${model}"\n    apiBase: ${url}\n`,
+          '~/.continue/config.yaml',
+        ],
+      ]),
+      client(
+        'cline',
+        'Cline',
+        'editor',
+        'ollama',
+        [["In Cline's settings", 'text', `API Provider: Ollama\nBase URL: ${url}\nModel: ${model}`]],
+        'Its first prompt has about 5,500 tokens: choose a model with a large context, and a device that takes it.',
+      ),
+      client('zed', 'Zed', 'editor', 'ollama', [
+        [
+          "In Zed's settings",
+          'json',
+          `{\n  "language_models": { "ollama": { "api_url": "${url}" } }\n}`,
+          '~/.config/zed/settings.json',
+        ],
+      ]),
+      client('codex', 'Codex', 'agent', 'openai', [
+        ['Settings', 'toml', `model = "${model}"\nbase_url = "${url}/v1"`, '~/.codex/config.toml'],
+        ['Or, on port 11434, without settings', 'bash', `codex --oss --local-provider ollama -m ${model}`],
+      ]),
+      client('claude', 'Claude Code', 'agent', 'anthropic', [
+        ['In a terminal', 'bash', `export ANTHROPIC_BASE_URL=${url} ANTHROPIC_MODEL=${model}\nclaude`],
+      ]),
+      client('open-webui', 'Open WebUI', 'app', 'ollama', [['In a terminal', 'bash', `OLLAMA_BASE_URL=${url}`]]),
+      client('openai-python', 'openai-python', 'library', 'openai', [
+        ['In your program', 'python', `client = OpenAI(base_url="${url}/v1", api_key="signalbox")`],
+      ]),
+    ],
   };
 }
 

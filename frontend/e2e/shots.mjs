@@ -86,6 +86,9 @@ for (const scheme of ['light', 'dark']) {
     await page.locator('[data-trace="seed-16"]').click();
     await page.waitForTimeout(200);
   });
+  await shot(`connect-${scheme}`, { scheme, before: (m) => m.seed(20), path: '#/connect/continue' }, async (page) =>
+    page.getByText('config.yaml').waitFor(),
+  );
   await shot(`settings-${scheme}`, { scheme, path: '#/settings' });
 }
 await shot('streaming', {}, async (page) => {
@@ -112,6 +115,7 @@ await shot('narrow', { width: 640, height: 760 }, async (page) => {
   await say(page, 'Compare. [[long]] [[slow 0]]');
 });
 await shot('narrow-requests', { width: 640, height: 760, before: (m) => m.seed(60), path: '#/requests' });
+await shot('narrow-connect', { width: 640, height: 760, path: '#/connect/codex' });
 await shot('narrow-drawer', { width: 640, height: 760 }, async (page) => {
   await page.getByRole('button', { name: 'Chats and views' }).click();
   await page.waitForTimeout(300);

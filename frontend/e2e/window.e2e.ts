@@ -142,6 +142,9 @@ describe('for screen readers', () => {
       await page.goto(`${mock.url}#/requests/seed-3`);
       await page.getByRole('complementary', { name: 'Request' }).waitFor();
       expect(await violations(page)).toEqual([]);
+      await page.goto(`${mock.url}#/connect/codex`);
+      await page.getByText('~/.codex/config.toml').waitFor();
+      expect(await violations(page)).toEqual([]);
       await page.goto(`${mock.url}#/settings`);
       await page.getByRole('heading', { name: 'Settings' }).waitFor();
       expect(await violations(page)).toEqual([]);

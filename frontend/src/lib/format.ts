@@ -38,6 +38,16 @@ export function moment(at: Date, now: Date): string {
   return `${day} ${at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })}`;
 }
 
+/** just now, 4 min ago, 3 h ago, and the day after that */
+export function ago(at: Date, now: Date): string {
+  const minutes = Math.floor((now.getTime() - at.getTime()) / 60_000);
+  if (minutes < 1) return 'just now';
+  if (minutes < 60) return `${minutes} min ago`;
+  const day = dayName(at, now);
+  if (day === 'Today') return `${Math.floor(minutes / 60)} h ago`;
+  return day === 'Yesterday' ? 'yesterday' : `on ${day}`;
+}
+
 const dayStart = (at: Date) => new Date(at.getFullYear(), at.getMonth(), at.getDate());
 
 /** Today, Yesterday, Friday 27 November, 3 March 2025 */

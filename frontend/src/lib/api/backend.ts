@@ -1,6 +1,6 @@
 // The listener's JSON endpoints, one function each.
 import { call, send } from './http';
-import type { Chat, ChatSummary, Entry, Model, Settings, Status } from './types';
+import type { Chat, ChatSummary, Connect, Entry, Model, Settings, Status } from './types';
 
 export const status = () => call<Status>('GET', '/ui/status');
 
@@ -16,6 +16,10 @@ export async function saveSettings(next: Settings): Promise<Settings> {
 export async function models(): Promise<Model[]> {
   return (await call<{ models: Model[] | null }>('GET', '/api/tags')).models ?? [];
 }
+
+/** How clients are connected; with the settings for one model, or for that of new chats. */
+export const connect = (model = '') =>
+  call<Connect>('GET', `/ui/connect${model ? `?${new URLSearchParams({ model })}` : ''}`);
 
 export async function chats(): Promise<ChatSummary[]> {
   return (await call<{ chats: ChatSummary[] | null }>('GET', '/ui/chats')).chats ?? [];

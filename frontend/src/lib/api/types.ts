@@ -131,6 +131,24 @@ export interface ChatMessage {
   error?: string;
 }
 
+/** How one program is pointed at Signalbox: backend/connect. */
+export interface ConnectClient {
+  id: string;
+  name: string;
+  kind: 'editor' | 'agent' | 'app' | 'library' | string;
+  speaks: 'ollama' | 'openai' | 'anthropic' | string;
+  steps: { title: string; file?: string; language: string; text: string }[];
+  note?: string;
+  last_seen: string | null;
+}
+
+export interface Connect {
+  url: string;
+  running: boolean;
+  model: string;
+  clients: ConnectClient[];
+}
+
 export interface ChatSummary {
   id: string;
   title: string;

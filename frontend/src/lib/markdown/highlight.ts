@@ -51,6 +51,7 @@ const languages = {
 };
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
 hljs.registerAliases(['svelte', 'vue'], { languageName: 'xml' });
+hljs.registerAliases('toml', { languageName: 'ini' });
 
 // Above this a block stays plain: colours are not worth a pause.
 const longest = 60_000;
@@ -61,4 +62,11 @@ export function highlight(code: HTMLElement): void {
   const text = code.textContent ?? '';
   if (!language || text.length > longest || !hljs.getLanguage(language)) return;
   code.innerHTML = clean(hljs.highlight(text, { language, ignoreIllegals: true }).value);
+}
+
+/** Shows a text as coloured code: as text first, so that nothing in it is taken for HTML. */
+export function showCode(code: HTMLElement, text: string, language: string): void {
+  code.textContent = text.replace(/\n$/, '');
+  code.dataset.language = language;
+  highlight(code);
 }

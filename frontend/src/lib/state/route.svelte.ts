@@ -1,9 +1,16 @@
-export type Route = { view: 'chat'; id: string } | { view: 'requests'; traceId: string } | { view: 'settings' };
+export type Route =
+  | { view: 'chat'; id: string }
+  | { view: 'requests'; traceId: string }
+  | { view: 'models'; name: string }
+  | { view: 'connect'; client: string }
+  | { view: 'settings' };
 
-/** Reads the part after #: "", chat/ID, requests, requests/TRACE, settings. */
+/** Reads the part after #: "", chat/ID, requests, requests/TRACE, models, models/NAME, connect, connect/CLIENT, settings. */
 export function parseRoute(hash: string): Route {
   const [view = '', id = ''] = hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
   if (view === 'requests') return { view, traceId: id };
+  if (view === 'models') return { view, name: id };
+  if (view === 'connect') return { view, client: id };
   if (view === 'settings') return { view };
   return { view: 'chat', id: view === 'chat' ? id : '' };
 }
