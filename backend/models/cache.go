@@ -38,7 +38,7 @@ func (c *cache) get(f folder) (Model, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.load()
-	k, ok := c.known[f.dir]
+	k, ok := c.known[f.home]
 	if !ok || k.Signature != f.signature() {
 		return Model{}, false
 	}
@@ -66,7 +66,7 @@ func (c *cache) load() {
 func (c *cache) put(f folder, m Model) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known[f.dir] = cached{Signature: f.signature(), Model: m}
+	c.known[f.home] = cached{Signature: f.signature(), Model: m}
 	c.changed = true
 }
 
@@ -76,7 +76,7 @@ func (c *cache) save(folders []folder) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for dir := range c.known {
-		if !slices.ContainsFunc(folders, func(f folder) bool { return f.dir == dir }) {
+		if !slices.ContainsFunc(folders, func(f folder) bool { return f.home == dir }) {
 			delete(c.known, dir)
 			c.changed = true
 		}
@@ -115,7 +115,7 @@ func replaceFile(path string, text []byte) error {
 // signature changes when any file of the folder does.
 func (f folder) signature() string {
 	var b strings.Builder
-	b.WriteString(cacheFormat)
+	fmt.Fprintf(&b, "%s %q %s %s", cacheFormat, f.dir, f.manifest.Name, f.manifest.Revision)
 	for _, file := range f.files {
 		fmt.Fprintf(&b, "\n%q %d %d", file.name, file.size, file.modified.UnixNano())
 	}

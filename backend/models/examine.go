@@ -16,13 +16,26 @@ import (
 const manifestFile = "signalbox.json"
 
 type manifest struct {
-	Name           string `json:"name"`
-	Kind           string `json:"kind"`
-	Family         string `json:"family"`
-	Source         string `json:"source"`
-	License        string `json:"license"`
-	Quantization   string `json:"quantization"`
-	ParameterCount int64  `json:"parameter_count"`
+	Name           string       `json:"name"`
+	Kind           string       `json:"kind,omitempty"`
+	Family         string       `json:"family,omitempty"`
+	Source         string       `json:"source,omitempty"`
+	Revision       string       `json:"revision,omitempty"` // the commit that it was fetched at
+	License        string       `json:"license,omitempty"`
+	Quantization   string       `json:"quantization,omitempty"`
+	ParameterCount int64        `json:"parameter_count,omitempty"`
+	Files          []FileRecord `json:"files,omitempty"`     // as they were fetched
+	Reference      string       `json:"reference,omitempty"` // the folder that has the files, where they stay with their owner
+	Hidden         bool         `json:"hidden,omitempty"`    // deleted, and kept for the variants that share its files
+	Removing       bool         `json:"removing,omitempty"`  // deleted while it was in use
+	variant
+}
+
+// FileRecord is a file as it was when it came.
+type FileRecord struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
 }
 
 // readManifest reads the manifest, as far as there is one.
@@ -54,7 +67,7 @@ type config struct {
 // returned with it, a Damaged model, is not to be kept.
 func examine(f folder) (Model, error) {
 	m := Model{
-		Name: f.name, Dir: f.dir, Source: f.manifest.Source,
+		Name: f.name, Dir: f.dir, Source: f.manifest.Source, Revision: f.manifest.Revision,
 		Family: f.manifest.Family, ParameterCount: f.manifest.ParameterCount, Quantization: f.manifest.Quantization,
 	}
 	if kind := f.manifest.Kind; kind == KindChat || kind == KindEmbedding {

@@ -24,6 +24,8 @@ type graph struct {
 	grouped     int64            // elements of 4-bit weights that are scaled in groups
 	groupSize   int64            // the smallest such group
 	weightBytes int64            // what the .bin must have
+	version     string           // of the format
+	runtime     string           // that wrote it; empty: not said
 }
 
 const (
@@ -41,6 +43,10 @@ func readGraph(path string) (graph, error) {
 		switch {
 		case depth == 0 && name != "net":
 			return fmt.Errorf("it begins with <%s>, not <net>", name)
+		case depth == 0:
+			g.version = attributes["version"]
+		case name == "Runtime_version" && depth == 2:
+			g.runtime = attributes["value"]
 		case name == "layer" && depth == 2:
 			layer = attributes
 			g.layers++
@@ -232,4 +238,26 @@ func tokenizerTemplate(dir string) (template string) {
 		return nil
 	})
 	return template
+}
+
+// Graph is what a model's openvino_model.xml tells before its weights are there.
+type Graph struct {
+	Version      string // of the format: "11"
+	Runtime      string // that wrote it, "2026.1.0-..."; empty: not said
+	Quantization string
+	Parameters   int64
+	NPU          Fitness
+}
+
+// ReadGraph reads an openvino_model.xml that lies alone.
+func ReadGraph(path string) (Graph, error) {
+	g, err := readGraph(path)
+	if err != nil {
+		return Graph{}, err
+	}
+	kind := KindEmbedding
+	if g.generates() {
+		kind = KindChat
+	}
+	return Graph{g.version, g.runtime, g.quantization(), g.parameters(), g.fitness(kind)}, nil
 }

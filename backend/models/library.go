@@ -17,6 +17,9 @@ type Library struct {
 	dirs  []string
 	cache *cache
 	locks sync.Map // by folder: one inspection of a folder at a time
+
+	changing sync.Mutex        // one change at a time
+	inUse    func(string) bool // see SetInUse; guarded by changing
 }
 
 // Open makes a library over the folders. The first is the user's own, and also keeps what was worked out about the models;
@@ -33,11 +36,13 @@ func Open(dirs ...string) *Library {
 
 // folder is a folder that has something of a model.
 type folder struct {
-	dir      string
+	home     string // where its manifest is
+	dir      string // where its files are: home, or elsewhere for one that was imported by reference
 	name     string // canonical
 	manifest manifest
 	files    []file
 	readOnly bool
+	listed   bool // it has its name, and was not deleted
 }
 
 // file is a file of a model.
@@ -56,7 +61,9 @@ func (l *Library) List() ([]Model, error) {
 	}
 	models := make([]Model, 0, len(folders))
 	for _, f := range folders {
-		models = append(models, l.inspect(f))
+		if f.listed {
+			models = append(models, l.inspect(f, folders))
+		}
 	}
 	if err := l.cache.save(folders); err != nil {
 		return nil, err
@@ -80,19 +87,21 @@ func (l *Library) Find(name string) (Model, error) {
 	if f == nil {
 		known := make([]string, 0, len(folders))
 		for _, f := range folders {
-			known = append(known, f.name)
+			if f.listed {
+				known = append(known, f.name)
+			}
 		}
 		return Model{}, notFound(name, known)
 	}
-	return l.inspect(*f), nil
+	return l.inspect(*f, folders), nil
 }
 
 func match(name string, folders []folder) *folder {
 	key := folded(name)
 	for _, same := range []func(f folder) bool{
-		func(f folder) bool { return f.name == name },
-		func(f folder) bool { return folded(f.name) == key },
-		func(f folder) bool { return f.manifest.Source != "" && folded(f.manifest.Source) == key },
+		func(f folder) bool { return f.listed && f.name == name },
+		func(f folder) bool { return f.listed && folded(f.name) == key },
+		func(f folder) bool { return f.listed && f.manifest.Source != "" && folded(f.manifest.Source) == key },
 	} {
 		if i := slices.IndexFunc(folders, same); i >= 0 {
 			return &folders[i]
@@ -101,7 +110,7 @@ func match(name string, folders []folder) *folder {
 	return nil
 }
 
-// scan finds the folders that have something of a model, each name once.
+// scan finds the folders that have something of a model. Each name is listed once.
 func (l *Library) scan() ([]folder, error) {
 	var folders []folder
 	taken := map[string]bool{}
@@ -115,10 +124,11 @@ func (l *Library) scan() ([]folder, error) {
 		}
 		for _, entry := range entries {
 			f, ok := look(filepath.Join(dir, entry.Name()))
-			if !ok || taken[folded(f.name)] {
+			if !ok {
 				continue
 			}
-			taken[folded(f.name)] = true
+			f.listed = !taken[folded(f.name)] && !f.manifest.Hidden && !f.manifest.Removing
+			taken[folded(f.name)] = taken[folded(f.name)] || f.listed
 			f.readOnly = i > 0
 			folders = append(folders, f)
 		}
@@ -131,26 +141,33 @@ func look(dir string) (folder, bool) {
 	if strings.HasPrefix(filepath.Base(dir), ".") {
 		return folder{}, false
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return folder{}, false
+	f := folder{home: dir, dir: dir, manifest: readManifest(dir)}
+	if elsewhere := f.manifest.Reference; elsewhere != "" && localFolder(elsewhere) {
+		f.dir = elsewhere
 	}
-	f := folder{dir: dir}
-	ours := false
+	f.name = f.manifest.Name
+	if !ValidName(f.name) {
+		f.name = nameOfFolder(filepath.Base(dir))
+	}
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return f, f.dir != f.home // a drive that is not there now
+	}
+	ours := f.manifest.Name != ""
 	for _, entry := range entries {
-		info, err := os.Stat(filepath.Join(dir, entry.Name()))
+		info, err := os.Stat(filepath.Join(f.dir, entry.Name()))
 		if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(entry.Name(), ".") {
 			continue
 		}
 		f.files = append(f.files, file{entry.Name(), info.Size(), info.ModTime()})
 		ours = ours || ofAModel(entry.Name())
 	}
-	f.manifest = readManifest(dir)
-	f.name = f.manifest.Name
-	if !ValidName(f.name) {
-		f.name = nameOfFolder(filepath.Base(dir))
-	}
 	return f, ours
+}
+
+// localFolder keeps a manifest from making Windows send the user's name and password's hash to another machine.
+func localFolder(path string) bool {
+	return filepath.IsAbs(path) && !strings.HasPrefix(filepath.VolumeName(path), `\\`) && !strings.HasPrefix(path, "//")
 }
 
 // ofAModel tells whether a file of that name makes its folder a model's, complete or not.
@@ -167,8 +184,11 @@ func (f folder) size(name string) (int64, bool) {
 }
 
 // inspect returns the folder's model: as it was worked out before, while no file has changed since.
-func (l *Library) inspect(f folder) Model {
-	lock, _ := l.locks.LoadOrStore(f.dir, &sync.Mutex{})
+func (l *Library) inspect(f folder, all []folder) Model {
+	if f.manifest.Base != "" {
+		return l.inspectVariant(f, all)
+	}
+	lock, _ := l.locks.LoadOrStore(f.home, &sync.Mutex{})
 	lock.(*sync.Mutex).Lock()
 	defer lock.(*sync.Mutex).Unlock()
 	m, known := l.cache.get(f)
@@ -178,6 +198,6 @@ func (l *Library) inspect(f folder) Model {
 			l.cache.put(f, m)
 		}
 	}
-	m.Dir, m.ReadOnly = f.dir, f.readOnly
+	m.Dir, m.ReadOnly, m.Imported = f.dir, f.readOnly, f.dir != f.home
 	return m
 }

@@ -40,10 +40,21 @@ type Model struct {
 	Capabilities    []string    `json:"capabilities"`     // Ollama's words: "completion", "tools", "thinking", "insert", or "embedding"
 	Architecture    string      `json:"architecture"`     // "LlamaForCausalLM"
 	NPU             Fitness     `json:"npu"`
-	License         string      `json:"license"` // its text, or its short name where there is no text
-	Source          string      `json:"source"`  // where it came from, such as "OpenVINO/Qwen3-8B-int4-cw-ov"
-	Damaged         string      `json:"damaged"` // a sentence: why it cannot be used; empty: it can
-	ReadOnly        bool        `json:"-"`       // it came with the program
+	License         string      `json:"license"`            // its text, or its short name where there is no text
+	Source          string      `json:"source"`             // where it came from, such as "OpenVINO/Qwen3-8B-int4-cw-ov"
+	Damaged         string      `json:"damaged"`            // a sentence: why it cannot be used; empty: it can
+	ReadOnly        bool        `json:"-"`                  // it came with the program
+	Revision        string      `json:"revision,omitempty"` // the commit it was fetched at
+	Imported        bool        `json:"-"`                  // its files are somebody's own folder, which is never changed
+
+	// Of variants, which share the files of another model.
+	Parent   string        `json:"-"` // its name; empty: it is no variant
+	System   string        `json:"-"`
+	Messages []llm.Message `json:"-"` // before each conversation
+	Defaults []Parameter   `json:"-"` // where a request does not say; Parameters has them too
+	Override string        `json:"-"` // the chat template in place of its files' own; empty: none
+
+	shared llm.ModelRef // what a variant is to the engine
 }
 
 // Parameter is one default from generation_config.json, in the file's order.
@@ -60,5 +71,8 @@ type Fitness struct {
 
 // Ref is what an engine process needs of it.
 func (m Model) Ref() llm.ModelRef {
+	if m.shared.Name != "" {
+		return m.shared // in memory once, however many variants there are
+	}
 	return llm.ModelRef{Name: m.Name, Dir: m.Dir, Digest: "sha256:" + m.Digest}
 }

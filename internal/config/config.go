@@ -20,21 +20,23 @@ import (
 
 // Settings are all that a user can choose. JSON names are those of settings.json and of /ui/settings.
 type Settings struct {
-	Port         int      `json:"port"`                   // of the API server; 0 picks a free one
-	KeepAlive    Duration `json:"keep_alive"`             // how long an unused model stays loaded; negative: for ever
-	DefaultModel string   `json:"default_model"`          // the window's choice for a new chat; empty: the first
-	Theme        string   `json:"theme"`                  // "system", "light" or "dark"
-	Preference   []string `json:"preference"`             // device classes, best first
-	Origins      []string `json:"origins,omitempty"`      // browser origins allowed beside the usual ones
-	EmulateNPU   bool     `json:"emulate_npu"`            // the NPU plugin with the CPU standing in: slow, for tests
-	NPUPrompt    int      `json:"npu_prompt_limit"`       // longest prompt the NPU is compiled for, tokens
-	NPUReserve   int      `json:"npu_response_reserve"`   // tokens kept for the answer there
-	Parallel     int      `json:"parallel"`               // requests that take turns on one CPU or GPU
-	QueueLimit   int      `json:"queue_limit"`            // waiting requests per device; one more is refused
-	RuntimeDir   string   `json:"runtime_dir,omitempty"`  // native libraries; empty: searched for
-	ModelsDir    string   `json:"models_dir,omitempty"`   // empty: models/ in the data folder
-	RetainDays   int      `json:"journal_retention_days"` // records older than that are deleted
-	SlotMemoryMB int      `json:"prefix_cache_megabytes"` // conversations kept ready on a device, at most
+	Port         int      `json:"port"`                              // of the API server; 0 picks a free one
+	KeepAlive    Duration `json:"keep_alive"`                        // how long an unused model stays loaded; negative: for ever
+	DefaultModel string   `json:"default_model"`                     // the window's choice for a new chat; empty: the first
+	Theme        string   `json:"theme"`                             // "system", "light" or "dark"
+	Preference   []string `json:"preference"`                        // device classes, best first
+	Origins      []string `json:"origins,omitempty"`                 // browser origins allowed beside the usual ones
+	EmulateNPU   bool     `json:"emulate_npu"`                       // the NPU plugin with the CPU standing in: slow, for tests
+	NPUPrompt    int      `json:"npu_prompt_limit"`                  // longest prompt the NPU is compiled for, tokens
+	NPUReserve   int      `json:"npu_response_reserve"`              // tokens kept for the answer there
+	Parallel     int      `json:"parallel"`                          // requests that take turns on one CPU or GPU
+	QueueLimit   int      `json:"queue_limit"`                       // waiting requests per device; one more is refused
+	RuntimeDir   string   `json:"runtime_dir,omitempty"`             // native libraries; empty: searched for
+	ModelsDir    string   `json:"models_dir,omitempty"`              // empty: models/ in the data folder
+	RetainDays   int      `json:"journal_retention_days"`            // records older than that are deleted
+	HubEndpoint  string   `json:"hub_endpoint,omitempty"`            // where models come from; empty: HF_ENDPOINT, or the Hugging Face hub
+	NoClientPull bool     `json:"refuse_client_downloads,omitempty"` // clients may not fetch models, the window and the command line may
+	SlotMemoryMB int      `json:"prefix_cache_megabytes"`            // conversations kept ready on a device, at most
 
 	NeverFallBack bool  `json:"never_fall_back"`       // 503 instead of the CPU standing in for another device
 	BatteryNPU    bool  `json:"battery_prefers_npu"`   // on battery the NPU comes first

@@ -1,0 +1,31 @@
+//go:build !windows
+
+package models
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Space is what a file system has: free for this user, and in all.
+func Space(dir string) (free, total int64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, 0, err
+	}
+	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), nil
+}
+
+// Memory is what this computer has, and how much of it can be used now; 0: unknown.
+func Memory() (available, total int64) { return memoryInfo() }
+
+// syncDir makes a rename last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,213 @@
+package models
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/dustin/go-humanize"
+
+	"signalbox/backend/llm"
+)
+
+// Reserve is what stays free on the disk, whatever is fetched: a full disk breaks more than a download.
+const Reserve = 1 << 30
+
+// NoSpace is the answer to what does not fit.
+func NoSpace(need, free int64) error {
+	return llm.Errorf(llm.CodeUnavailable, "there is not enough space: %s are needed and %s are free, of which %s stay free",
+		humanize.Bytes(uint64(max(0, need))), humanize.Bytes(uint64(max(0, free))), humanize.Bytes(Reserve)).
+		WithHint("`signalbox df` shows what can go")
+}
+
+// HashFile is the SHA-256 of a file, as 64 hex digits.
+func HashFile(path string) (string, error) {
+	sum, err := hashFile(path)
+	return hex.EncodeToString(sum), err
+}
+
+// Usage is what takes space.
+type Usage struct {
+	Dir    string      `json:"dir"`
+	Free   int64       `json:"free"`
+	Total  int64       `json:"total"`
+	Models []UsageItem `json:"models"`
+	// Beside the models.
+	Partial int64 `json:"partial"` // incomplete downloads
+	Trash   int64 `json:"trash"`   // deleted, can be brought back until Signalbox ends
+	Blobs   int64 `json:"blobs"`   // sent by clients, collected after a day
+}
+
+// UsageItem is one folder of a model.
+type UsageItem struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	State string `json:"state"` // "ok", "damaged", "variant", "shared" (deleted, kept for variants), "removing", "came with Signalbox", "elsewhere", "deleted"
+}
+
+// Usage measures the library.
+func (l *Library) Usage() (Usage, error) {
+	u := Usage{Dir: l.Own(), Models: []UsageItem{}}
+	var err error
+	if u.Free, u.Total, err = Space(existing(l.Own())); err != nil {
+		return u, err
+	}
+	folders, err := l.scan()
+	if err != nil {
+		return u, err
+	}
+	for _, f := range folders {
+		item := UsageItem{Name: f.name, State: "ok"}
+		for _, file := range f.files {
+			item.Bytes += file.size
+		}
+		switch {
+		case f.manifest.Removing:
+			item.State = "removing"
+		case f.manifest.Hidden:
+			item.State = "shared"
+		case !f.listed:
+			continue
+		case f.manifest.Base != "":
+			item.State, item.Bytes = "variant", 0
+		case f.readOnly:
+			item.State = "came with Signalbox"
+		case f.dir != f.home:
+			item.State, item.Bytes = "elsewhere", 0
+		case f.incomplete() != "":
+			item.State = "damaged"
+		}
+		u.Models = append(u.Models, item)
+	}
+	for _, entry := range l.trash() {
+		u.Models = append(u.Models, UsageItem{entry.name, sizeOf(entry.home), "deleted"})
+	}
+	slices.SortStableFunc(u.Models, func(a, b UsageItem) int { return int(max(-1, min(1, b.Bytes-a.Bytes))) })
+	u.Partial, u.Trash, u.Blobs = sizeOf(filepath.Join(l.Own(), PartialDir)), sizeOf(filepath.Join(l.Own(), trashDir)), sizeOf(l.BlobDir())
+	return u, nil
+}
+
+func (l *Library) trash() (list []folder) {
+	entries, err := os.ReadDir(filepath.Join(l.Own(), trashDir))
+	if err != nil {
+		return nil
+	}
+	for _, entry := range entries {
+		if f, ok := look(filepath.Join(l.Own(), trashDir, entry.Name())); ok {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// BlobDir is where files go that clients send.
+func (l *Library) BlobDir() string { return filepath.Join(l.Own(), blobsDir) }
+
+// sizeOf is what is on disk below a folder. Links are not followed.
+func sizeOf(dir string) (sum int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // what cannot be read counts nothing
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			sum += info.Size()
+		}
+		return nil
+	})
+	return sum
+}
+
+// existing is the folder, or the nearest above it that there is.
+func existing(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Move copies the user's own models to another folder, and then removes them here. When it fails or ctx ends, everything is
+// still here. The caller opens the library anew over the other folder.
+func (l *Library) Move(ctx context.Context, to string, progress func(done, total int64)) error {
+	to, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(l.Own(), to); err == nil && filepath.IsLocal(rel) {
+		return llm.Errorf(llm.CodeInvalid, "%s is within the folder that is to be moved", to)
+	}
+	return l.change(func(folders []folder) error {
+		var own []folder
+		var total, done int64
+		for _, f := range folders {
+			if !f.readOnly {
+				own, total = append(own, f), total+sizeOf(f.home)
+			}
+		}
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			return err
+		}
+		if free, _, err := Space(to); err == nil && free < total+Reserve {
+			return NoSpace(total, free)
+		}
+		var made []string
+		for _, f := range own {
+			target := filepath.Join(to, filepath.Base(f.home))
+			if _, err := os.Lstat(target); err == nil {
+				return errors.Join(llm.Errorf(llm.CodeInvalid, "%s is there already", target), removeAll(made))
+			}
+			made = append(made, target)
+			if err := copyTree(ctx, f.home, target, func(n int) { done += int64(n); progress(min(done, total), total) }); err != nil {
+				return errors.Join(err, removeAll(made))
+			}
+		}
+		var errs []error
+		for _, f := range own {
+			errs = append(errs, removeTree(f.home))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+func removeAll(paths []string) error {
+	var errs []error
+	for _, path := range paths {
+		errs = append(errs, removeTree(path))
+	}
+	return errors.Join(errs...)
+}
+
+// copyTree copies a folder with its times. A link is made anew, and what it leads to stays where it is.
+func copyTree(ctx context.Context, from, to string, wrote func(int)) error {
+	if target, err := os.Readlink(from); err == nil {
+		return os.Symlink(target, to)
+	}
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		if err := copyFile(ctx, path, target, wrote); err != nil {
+			return err
+		}
+		if info, err := d.Info(); err == nil {
+			_ = os.Chtimes(target, info.ModTime(), info.ModTime()) // so that nothing need be hashed again
+		}
+		return nil
+	})
+}
