@@ -34,7 +34,7 @@ HEAVY := ^signalbox/internal/(generate|openvino|xgrammar)$$
 
 .PHONY: help run dev build windows test check e2e bench golden setup clean distclean \
 	tools model-tools system system-test frontend-modules runtime runtime-windows models \
-	frontend desktop headless test-frontend test-go test-race test-heavy test-e2e test-desktop test-browser test-wine vet resources
+	frontend desktop headless test-frontend test-go test-race test-heavy test-e2e test-desktop test-browser test-wine test-clients vet resources
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -72,7 +72,7 @@ bench: setup ## the benchmarks, once each (measure on a quiet machine)
 	@$(STEP) "benchmarks" "read the message above" go test -run '^$$' -bench . -benchtime 1x ./...
 
 golden: ## rewrite the golden files; look at the difference
-	@$(STEP) "golden files" "read the message above" go test ./backend/ollama/... ./backend/openai/... -update
+	@$(STEP) "golden files" "read the message above" go test ./backend/ollama ./backend/openai ./backend/anthropic ./backend/connect ./backend/server -update
 
 setup: tools system frontend-modules runtime models ## install what is missing: packages, modules, runtime, models
 
@@ -170,6 +170,11 @@ test-desktop: # window and tray under Xvfb, real WebKitGTK
 test-browser: # the page in Chromium
 	@$(STEP) "test the page in a browser" "look at the failed test above; make test-browser runs these alone" \
 		npm --prefix frontend run e2e --silent
+
+# Real clients, offline in a network namespace, on the fake and on the real engine. CLIENTS=all runs the agents too (1.5 GB).
+test-clients: headless ## real SDKs against the built program; CLIENTS=all: agents too
+	@$(STEP) "test real clients" "look at the failed client above; test/clients/run.py --only NAME runs one" \
+		python3 test/clients/run.py --binary $(BIN)/signalbox-headless --cache build/cache/clients $(if $(filter all,$(CLIENTS)),--large)
 
 # -exec takes a command line, so a path with spaces is quoted inside.
 test-wine: # the Windows program under Wine

@@ -32,10 +32,17 @@ var (
 	dimensions       = wire.Number{Name: "dimensions", Integer: true, Min: 0, Max: 1 << 16, Refuse: true}
 )
 
+// strayLimits are the other dialects' names for num_predict, which some clients send here: without a limit a small model may
+// talk for minutes.
+var strayLimits = []wire.Number{
+	{Name: "max_tokens", Integer: true, Min: 0, Max: maxTokens},
+	{Name: "max_output_tokens", Integer: true, Min: 0, Max: maxTokens},
+}
+
 // Numbers is the table above, for tests that try every limit.
 var Numbers = []wire.Number{
 	numCtx, numPredict, temperature, topK, topP, minP, typicalP, repeatLastN, repeatPenalty, presencePenalty,
-	frequencyPenalty, seed, topLogprobs, dimensions,
+	frequencyPenalty, seed, topLogprobs, dimensions, strayLimits[0], strayLimits[1],
 }
 
 // Options of llama.cpp that mean nothing here. Their types are checked as Ollama does, so that a mistake is not hidden.

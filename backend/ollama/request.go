@@ -120,6 +120,9 @@ func takeCommon(o *wire.Object, g *Generation) {
 	if stream := o.Bool("stream"); stream != nil {
 		g.Stream = *stream
 	}
+	for _, row := range strayLimits { // options come after: they are Ollama's own
+		set(&g.LLM.MaxTokens, o.Int(row))
+	}
 	takeOptions(o, &g.LLM)
 	g.KeepAlive = o.KeepAlive()
 	g.LLM.KeepAlive = g.KeepAlive

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"signalbox/backend/anthropic"
 	"signalbox/backend/models"
 	"signalbox/backend/ollama"
 	"signalbox/backend/openai"
@@ -53,6 +54,9 @@ func TestErrorsByCaseAreOllamas(t *testing.T) {
 		{"/api/chat", `{"model":"smollm2:135m","top_logprobs":21}`, 400, "top_logprobs must be between 0 and 20"},
 		{"/api/chat", `{"model":"smollm2:135m","keep_alive":true}`, 400, "Unsupported type: 'bool'"},
 		{"/api/chat", `{"model":"smollm2:135m","think":"x"}`, 400, `invalid think value: "x" (must be "high", "medium", "low", "max", true, or false)`},
+		{"/api/chat", `{"model":"smollm2:135m","messages":[{"role":"user","content":"x"}],"think":true}`, 400, `"smollm2:135m" does not support thinking`},
+		{"/api/generate", `{"model":"smollm2:135m","prompt":"x","suffix":"y"}`, 400, `"smollm2:135m" does not support insert`},
+		{"/api/me", `{}`, 501, "a route of Ollama's cloud"},
 		{"/api/chat", `{"model":"smollm2:135m","options":{"num_ctx":"2048"}}`, 400, `option "num_ctx" must be of type integer`},
 		{"/api/chat", `{"model":"smollm2:135m","options":{"temperature":"hot"}}`, 400, `option "temperature" must be of type float32`},
 		{"/api/embed", `{"model":"all-minilm","input":7}`, 400, "invalid input type"},
@@ -81,6 +85,8 @@ func TestErrorsByCaseAreOpenAIs(t *testing.T) {
 		{"/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":"x"}],"n":2}`, 400, "n > 1 is not supported: send the request 2 times", "n", "not_supported"},
 		{"/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`, 400, "images are not supported yet: send text only", "messages[0].content[0].type", "not_supported"},
 		{"/v1/embeddings", `{"model":"all-minilm","input":[[1,2]]}`, 400, "input as token ids is not supported: send text (LangChain: check_embedding_ctx_length=False)", "input", nil},
+		{"/v1/completions", `{"model":"smollm2:135m","prompt":"x","suffix":"y"}`, 400, `"smollm2:135m" does not support insert`, nil, "not_supported"},
+		{"/v1/embeddings", `{"model":"all-minilm","input":"x","stream":true}`, 400, "stream: this route answers with one JSON object and cannot stream", "stream", nil},
 		{"/v1/embeddings", `{"model":"all-minilm","input":""}`, 400, "invalid input", "input", nil},
 		{"/v1/embeddings", `{"model":"all-minilm","input":"x","encoding_format":"int8"}`, 400, "encoding_format must be float or base64", "encoding_format", nil},
 	} {
@@ -137,6 +143,53 @@ func TestEmbeddingsInEveryShape(t *testing.T) {
 	}
 	_, text = do(t, "POST", r.public.URL+"/api/embeddings", `{"model":"all-minilm","prompt":""}`)
 	assert.Contains(t, text, `"embedding":[]`)
+}
+
+// TestA21NumbersAreInOneTable writes the tables of all dialects into one file: what a field may be, and what happens beyond.
+func TestA21NumbersAreInOneTable(t *testing.T) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-10s %-20s %-8s %22s %22s  %s\n", "dialect", "field", "type", "least", "most", "beyond")
+	for _, d := range []struct {
+		name string
+		rows []wire.Number
+	}{{"ollama", ollama.Numbers}, {"openai", openai.Numbers}, {"anthropic", anthropic.Numbers}} {
+		for _, n := range d.rows {
+			kind, beyond := "number", "clamped"
+			if n.Integer {
+				kind = "integer"
+			}
+			if n.Refuse {
+				beyond = "400"
+			}
+			fmt.Fprintf(&b, "%-10s %-20s %-8s %22.10g %22.10g  %s\n", d.name, n.Name, kind, n.Min, n.Max, beyond)
+		}
+	}
+	golden(t, "numbers.txt", b.String())
+}
+
+func TestOneTextOfManyNeverFailsTheBatch(t *testing.T) {
+	r := newRig(t)
+	for path, key := range map[string]string{"/api/embed": "embeddings", "/v1/embeddings": "data"} {
+		resp, text := do(t, "POST", r.public.URL+path, `{"model":"all-minilm","input":["a\ud800b","\udfff","\ud83d\ude00",""," "]}`)
+		assert.Equal(t, 200, resp.StatusCode, text)
+		assert.Len(t, object(t, text)[key], 5, "lone surrogates are no reason")
+		resp, text = do(t, "POST", r.public.URL+path, `{"model":"all-minilm","input":[`+strings.Repeat(`"a text of a corpus",`, 1999)+`"last"]}`)
+		assert.Equal(t, 200, resp.StatusCode)
+		assert.Len(t, object(t, text)[key], 2000)
+	}
+}
+
+func TestR20ModelsHaveTheShapeOfWhoAsks(t *testing.T) {
+	r := newRig(t)
+	_, text := do(t, "GET", r.public.URL+"/v1/models", "", "anthropic-version", "2023-06-01")
+	o := object(t, text)
+	assert.Equal(t, false, o["has_more"])
+	assert.Equal(t, chatModel, o["first_id"])
+	_, text = do(t, "GET", r.public.URL+"/v1/models/"+chatModel, "", "anthropic-version", "2023-06-01")
+	assert.Equal(t, chatModel, object(t, text)["display_name"])
+	resp, text := do(t, "GET", r.public.URL+"/v1/models/nobody", "", "anthropic-version", "2023-06-01")
+	assert.Equal(t, 404, resp.StatusCode)
+	assert.Equal(t, "error", object(t, text)["type"])
 }
 
 func TestClientsFindModelsAsTheyExpect(t *testing.T) {
@@ -218,6 +271,13 @@ func TestA21NumbersNeverBreakAnything(t *testing.T) {
 			try("/api/generate", fmt.Sprintf(`{"model":%q,"prompt":"x","stream":false,"options":{%q:%s}}`, chatModel, n.Name, v))
 			try("/api/chat", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"x"}],%q:%s}`, chatModel, n.Name, v))
 			try("/api/embed", fmt.Sprintf(`{"model":%q,"input":"x",%q:%s}`, embedModel, n.Name, v))
+		}
+	}
+	for _, n := range append(openai.Numbers, anthropic.Numbers...) {
+		for _, v := range values(n) {
+			try("/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":"x",%q:%s}`, chatModel, n.Name, v))
+			try("/v1/responses", fmt.Sprintf(`{"model":%q,"input":"x",%q:%s}`, chatModel, n.Name, v))
+			try("/v1/messages", fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"x"}],"max_tokens":9,"thinking":{"type":"enabled",%q:%s},%q:%s}`, chatModel, n.Name, v, n.Name, v))
 		}
 	}
 	for _, v := range values(wire.Number{Min: -1, Max: 1 << 40}) {

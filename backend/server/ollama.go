@@ -65,7 +65,7 @@ func (s *Server) ollamaAnswer(w *response, r *http.Request, parse func([]byte) (
 	if err != nil {
 		return err
 	}
-	if err := s.canThink(req.LLM, req.Model); err != nil {
+	if err := s.able(req.LLM, req.Model); err != nil {
 		return named(err, req.Model)
 	}
 	pinDevice(r, &req.LLM)
@@ -87,17 +87,20 @@ func (s *Server) ollamaAnswer(w *response, r *http.Request, parse func([]byte) (
 	return named(s.generate(w, r, req.LLM, req.Stream, f), req.Model)
 }
 
-// canThink refuses a request to think of a model that cannot, as Ollama does. The other dialects only note it: their clients
-// send the wish with every request.
-func (s *Server) canThink(req llm.Request, asked string) error {
-	if req.Think == nil || !req.Think.Enabled {
+// able refuses what a model cannot do, in Ollama's words: to think when it was asked for, and to fill in the middle. In the other
+// dialects a wish to think is only noted: their clients send it with every request.
+func (s *Server) able(req llm.Request, asked string) error {
+	think := req.Think != nil && req.Think.Enabled
+	if !think && req.Suffix == "" {
 		return nil
 	}
 	m, err := s.deps.Models.Find(req.Model)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if !slices.Contains(m.Capabilities, "thinking") {
+	case req.Suffix != "" && !slices.Contains(m.Capabilities, "insert"):
+		return llm.Errorf(llm.CodeUnsupported, "%q does not support insert", asked)
+	case think && !slices.Contains(m.Capabilities, "thinking"):
 		return llm.Errorf(llm.CodeUnsupported, "%q does not support thinking", asked)
 	}
 	return nil
@@ -186,6 +189,9 @@ func (s *Server) ollamaShow(w *response, r *http.Request) error {
 	m, err := s.deps.Models.Find(name)
 	if err != nil {
 		return named(err, req.Model)
+	}
+	if s.deps.Routing != nil {
+		m.ContextLength = s.deps.Routing.ContextLength(m)
 	}
 	basename := ""
 	if strings.HasPrefix(r.UserAgent(), "GitHubCopilotChat/") {

@@ -106,6 +106,9 @@ func (s *Server) openaiCompletions(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.able(req.LLM, req.Model); err != nil {
+		return named(err, req.Model)
+	}
 	pinDevice(r, &req.LLM)
 	f := textFrames{TextCompletion: &openai.TextCompletion{
 		ID: "cmpl-" + w.trace, Created: w.arrived.Unix(), Model: req.Model, IncludeUsage: req.IncludeUsage, Logprobs: req.LLM.Logprobs,

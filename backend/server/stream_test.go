@@ -19,7 +19,7 @@ import (
 	"signalbox/backend/server"
 )
 
-// paths are the three routes that generate, with a body for a prompt.
+// paths are the routes that generate, with a body for a prompt.
 var paths = map[string]func(prompt string, stream bool) string{
 	"/api/chat": func(p string, stream bool) string {
 		return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"stream":%t}`, chatModel, p, stream)
@@ -29,6 +29,15 @@ var paths = map[string]func(prompt string, stream bool) string{
 	},
 	"/v1/chat/completions": func(p string, stream bool) string {
 		return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"stream":%t}`, chatModel, p, stream)
+	},
+	"/v1/completions": func(p string, stream bool) string {
+		return fmt.Sprintf(`{"model":%q,"prompt":%q,"stream":%t}`, chatModel, p, stream)
+	},
+	"/v1/responses": func(p string, stream bool) string {
+		return fmt.Sprintf(`{"model":%q,"input":%q,"stream":%t}`, chatModel, p, stream)
+	},
+	"/v1/messages": func(p string, stream bool) string {
+		return fmt.Sprintf(`{"model":%q,"max_tokens":100000,"messages":[{"role":"user","content":%q}],"stream":%t}`, chatModel, p, stream)
 	},
 }
 
@@ -48,6 +57,7 @@ func TestErrorsBeforeTheFirstByteHaveTheirStatus(t *testing.T) {
 		{llm.Errorf(llm.CodeEngine, "the child ended"), 500, "the child ended"},
 		{llm.Errorf(llm.CodeTimeout, "no token for 180 s"), 504, "no token for 180 s"},
 		{llm.Errorf(llm.CodeUnsupported, `"x" does not support chat`), 400, `"x" does not support chat`},
+		{llm.Errorf(llm.CodeInvalid, "the schema's keyword uniqueItems cannot be enforced"), 400, "the schema's keyword uniqueItems cannot be enforced"},
 		{fmt.Errorf("load: %w", llm.Errorf(llm.CodeUnavailable, "damaged")), 503, "damaged"},
 		{errors.New("plain"), 500, "plain"},
 	} {
@@ -60,12 +70,17 @@ func TestErrorsBeforeTheFirstByteHaveTheirStatus(t *testing.T) {
 				assert.NotEmpty(t, resp.Header.Get("X-Request-ID"))
 				assert.Equal(t, tt.status == 503, resp.Header.Get("Retry-After") != "")
 				o := object(t, text)
-				if path == "/v1/chat/completions" {
-					nested := o["error"].(map[string]any)
+				nested, _ := o["error"].(map[string]any)
+				switch {
+				case path == "/v1/messages":
+					assert.Equal(t, tt.text, nested["message"])
+					assert.Equal(t, "error", o["type"])
+					assert.Equal(t, "req_"+resp.Header.Get("X-Request-ID"), o["request_id"])
+				case strings.HasPrefix(path, "/v1/"):
 					assert.Equal(t, tt.text, nested["message"])
 					assert.Contains(t, nested, "param")
 					assert.Contains(t, nested, "code")
-				} else {
+				default:
 					assert.Equal(t, tt.text, o["error"])
 				}
 			}
@@ -139,6 +154,9 @@ func TestWaitingStreamsShowSignsOfLife(t *testing.T) {
 		"/v1/chat/completions": ": ping",
 		"/api/chat":            `"message":{"role":"assistant","content":""},"done":false}`,
 		"/api/generate":        `"response":"","done":false}`,
+		"/v1/completions":      ": ping",
+		"/v1/responses":        `data: {"type":"response.in_progress","sequence_number":`,
+		"/v1/messages":         `data: {"type":"ping"}`,
 	} {
 		b := paths[path]("hi", true)
 		resp := raw(t, r.public, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, len(b), b))
@@ -156,6 +174,9 @@ func TestWaitingStreamsShowSignsOfLife(t *testing.T) {
 		rest, err := io.ReadAll(in)
 		require.NoError(t, err)
 		assert.Contains(t, string(rest), `"Thi"`, "%s: the answer follows", path)
+		if path == "/v1/responses" {
+			assert.Contains(t, string(rest), `"sequence_number":`)
+		}
 	}
 }
 
@@ -173,9 +194,10 @@ func TestStoppingTheServerEndsStreamsWithAnErrorFrame(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(string(rest)), "\n")
 		last := lines[len(lines)-1]
 		assert.Contains(t, last, "the server was stopped", path)
-		assert.Contains(t, last, `{"error":`, path)
-		assert.NotContains(t, string(rest), "[DONE]")
-		assert.NotContains(t, string(rest), `"done":true`)
+		assert.Contains(t, last, `"error":`, path)
+		for _, good := range []string{"[DONE]", `"done":true`, "response.completed", "message_stop"} {
+			assert.NotContains(t, string(rest), good, path)
+		}
 	}
 }
 
