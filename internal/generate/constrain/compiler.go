@@ -58,6 +58,7 @@ type Compiler struct {
 
 // native is the library's view of one form of the vocabulary.
 type native struct {
+	ends      []int32
 	tokenizer *xgrammar.Tokenizer
 	compiler  *xgrammar.Compiler
 }
@@ -88,8 +89,7 @@ func (c *Compiler) Compile(ctx context.Context, want *llm.Constraint, markers []
 	done := make(chan made, 1)
 	go func() {
 		defer func() { <-c.working }()
-		g, err := c.compile(job)
-		done <- made{g, err}
+		done <- c.compile(job)
 	}()
 	late := llm.Errorf(llm.CodeInvalid, "%s takes more than %v to compile", job.name, c.options.Limit).WithHint("ask for something simpler")
 	select {
@@ -98,7 +98,7 @@ func (c *Compiler) Compile(ctx context.Context, want *llm.Constraint, markers []
 			return nil, m.err
 		}
 		defer m.grammar.Close()
-		return c.begin(m.grammar, want)
+		return c.begin(m, want)
 	case <-ctx.Done():
 		go c.abandon(done, limit, late)
 		return nil, ctx.Err()
@@ -111,6 +111,7 @@ func (c *Compiler) Compile(ctx context.Context, want *llm.Constraint, markers []
 
 type made struct {
 	grammar *xgrammar.Grammar
+	ends    []int32
 	err     error
 }
 
@@ -143,16 +144,16 @@ func nameOf(want *llm.Constraint) string {
 }
 
 // compile runs on a goroutine of its own: it may take long.
-func (c *Compiler) compile(j job) (*xgrammar.Grammar, error) {
+func (c *Compiler) compile(j job) made {
 	n, err := c.nativeFor(j.form, j.markers)
 	if err != nil {
-		return nil, err
+		return made{err: err}
 	}
 	g, err := j.compile(n.compiler)
 	if e, ok := errors.AsType[*xgrammar.Error](err); ok {
-		return nil, llm.Errorf(llm.CodeInvalid, "%s cannot be used: %w", j.name, e)
+		err = llm.Errorf(llm.CodeInvalid, "%s cannot be used: %w", j.name, e)
 	}
-	return g, err
+	return made{g, n.ends, err}
 }
 
 // nativeFor prepares a form of the vocabulary on first use.
@@ -179,7 +180,8 @@ func (c *Compiler) load(form string, markers []string) (*native, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := lib.NewTokenizer(xgrammar.Vocabulary{Tokens: c.vocabulary.form(form, markers), Size: c.vocabulary.Size, Stops: c.vocabulary.Ends})
+	tokens, ends := c.vocabulary.form(form, markers)
+	t, err := lib.NewTokenizer(xgrammar.Vocabulary{Tokens: tokens, Size: c.vocabulary.Size, Stops: ends})
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +190,7 @@ func (c *Compiler) load(form string, markers []string) (*native, error) {
 		t.Close()
 		return nil, err
 	}
-	return &native{t, compiler}, nil
+	return &native{ends, t, compiler}, nil
 }
 
 // Forms of the vocabulary.
@@ -197,43 +199,58 @@ const (
 	formText = "text"
 )
 
-// form gives the tokens' bytes. For JSON, tokens with control characters are left out: JSON has none, but the library lets
-// them into strings of limited length. Markers become text.
-func (v Vocabulary) form(form string, markers []string) [][]byte {
-	tokens := slices.Clone(v.Text)
+// form gives the tokens' bytes and the tokens that end an answer. For JSON, tokens with control characters are left out:
+// JSON has none, but the library lets them into strings of limited length. Markers are text, and end nothing.
+func (v Vocabulary) form(form string, markers []string) (tokens [][]byte, ends []int32) {
+	tokens = slices.Clone(v.Text)
 	for id, text := range tokens {
+		marker := id < len(v.Names) && slices.Contains(markers, string(v.Names[id]))
 		switch {
+		case marker:
+			tokens[id] = v.Names[id]
 		case slices.Contains(v.Ends, int32(id)):
 			tokens[id] = nil
+			ends = append(ends, int32(id))
 		case form == formJSON && slices.ContainsFunc(text, control):
 			tokens[id] = nil
-		case len(text) == 0 && id < len(v.Names) && slices.Contains(markers, string(v.Names[id])):
-			tokens[id] = v.Names[id]
 		}
 	}
-	return tokens
+	return tokens, ends
 }
 
 func control(b byte) bool { return b < ' ' && b != '\n' }
 
 // begin makes the matcher of an answer.
-func (c *Compiler) begin(g *xgrammar.Grammar, want *llm.Constraint) (*Matcher, error) {
-	m, err := g.NewMatcher()
+func (c *Compiler) begin(m made, want *llm.Constraint) (*Matcher, error) {
+	grammar, err := m.grammar.NewMatcher()
 	if err != nil {
 		return nil, fmt.Errorf("begin a constrained answer: %w", err)
 	}
 	words := (max(c.vocabulary.Size, len(c.vocabulary.Text)) + 31) / 32
-	return newMatcher(m, &c.vocabulary, words, want.After), nil
+	return newMatcher(grammar, &c.vocabulary, m.ends, words, want.After), nil
 }
 
-// Close releases the library's objects. It waits for compiling that is under way; matchers go on.
+// Close releases the library's objects: at once, or when compiling that is under way has ended. Matchers go on.
 func (c *Compiler) Close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.closed = true
-	for key, n := range c.native {
-		n.compiler.Close()
-		n.tokenizer.Close()
-		delete(c.native, key)
+	list := c.native
+	c.native = nil
+	c.mu.Unlock()
+	release := func() {
+		for _, n := range list {
+			n.compiler.Close()
+			n.tokenizer.Close()
+		}
+		<-c.working
+	}
+	select {
+	case c.working <- struct{}{}:
+		release()
+	default:
+		go func() {
+			c.working <- struct{}{}
+			release()
+		}()
 	}
 }

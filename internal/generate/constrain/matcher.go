@@ -14,24 +14,34 @@ type Matcher struct {
 	grammar    *xgrammar.Matcher
 	vocabulary *Vocabulary
 	mask       []int32
-	ends       []int32 // mask of the end tokens
+	stops      []int32 // tokens that end the answer
+	ends       []int32 // their mask
 	done       bool
 
-	// Of the free part, while free is true.
-	free   bool
-	after  []byte
-	seen   []byte // the end of what came, as long as after may begin in it
-	open   []int32
-	blanks bool // a token of blanks may come before the constrained part
+	// Of the free part and what stands between it and the constrained one.
+	state state
+	after []byte
+	seen  []byte // the end of what came, as long as after may begin in it
+	open  []int32
 }
 
-func newMatcher(g *xgrammar.Matcher, v *Vocabulary, words int, after string) *Matcher {
-	m := &Matcher{grammar: g, vocabulary: v, mask: make([]int32, words), ends: make([]int32, words)}
-	for _, id := range v.Ends {
+// state is where an answer with a free part is.
+type state int
+
+const (
+	held   state = iota // in the constrained part
+	free                // before its beginning
+	blank               // behind after: a token of blanks may come
+	blanks              // it came
+)
+
+func newMatcher(g *xgrammar.Matcher, v *Vocabulary, stops []int32, words int, after string) *Matcher {
+	m := &Matcher{grammar: g, vocabulary: v, stops: stops, mask: make([]int32, words), ends: make([]int32, words)}
+	for _, id := range stops {
 		m.ends[id/32] |= 1 << (id % 32)
 	}
 	if after != "" {
-		m.free, m.after = true, []byte(after)
+		m.state, m.after = free, []byte(after)
 		m.open = make([]int32, words)
 		for i := range m.open {
 			m.open[i] = ^m.ends[i] // an answer without its constrained part is none
@@ -46,7 +56,7 @@ func (m *Matcher) Mask() ([]int32, error) {
 	if m.done {
 		return m.ends, nil
 	}
-	if m.free {
+	if m.state == free {
 		return m.open, nil
 	}
 	constrains, err := m.grammar.FillMask(m.mask)
@@ -56,7 +66,7 @@ func (m *Matcher) Mask() ([]int32, error) {
 	if !constrains {
 		return nil, nil
 	}
-	if m.blanks {
+	if m.state == blank {
 		m.allowBlanks()
 		return m.mask, nil
 	}
@@ -81,25 +91,24 @@ func (m *Matcher) allowed() (more, end bool) {
 
 func (m *Matcher) allowBlanks() {
 	for id, text := range m.vocabulary.Text {
-		if blank(text) {
+		if isBlank(text) {
 			m.mask[id/32] |= 1 << (id % 32)
 		}
 	}
 }
 
-func blank(text []byte) bool { return len(text) > 0 && len(bytes.Trim(text, " \n")) == 0 }
+func isBlank(text []byte) bool { return len(text) > 0 && len(bytes.Trim(text, " \n")) == 0 }
 
-// Accept goes on with token id, which the last Mask must have allowed.
+// Accept goes on with token id: one that the last Mask allowed, or in the free part and right behind it any that was forced.
 func (m *Matcher) Accept(id int32) error {
-	if m.free {
+	if m.state == free {
 		return m.listen(id)
 	}
-	if m.blanks {
-		m.blanks = false
-		if int(id) < len(m.vocabulary.Text) && blank(m.vocabulary.Text[id]) {
-			return nil
-		}
+	if m.state != held && int(id) < len(m.vocabulary.Text) && isBlank(m.vocabulary.Text[id]) {
+		m.state = blanks
+		return nil
 	}
+	m.state = held
 	ok, err := m.grammar.Accept(id)
 	if err != nil {
 		return llm.Errorf(llm.CodeEngine, "hold the answer to its form: %w", err)
@@ -107,7 +116,7 @@ func (m *Matcher) Accept(id int32) error {
 	if !ok {
 		return llm.Errorf(llm.CodeInternal, "token %d is not allowed here", id)
 	}
-	m.done = slices.Contains(m.vocabulary.Ends, id)
+	m.done = slices.Contains(m.stops, id)
 	return nil
 }
 
@@ -121,12 +130,12 @@ func (m *Matcher) listen(id int32) error {
 		}
 		return nil
 	}
-	m.free, m.blanks, m.seen = false, true, nil
+	m.state, m.seen = blank, nil
 	rest = bytes.TrimLeft(rest, " \n")
 	if len(rest) == 0 {
 		return nil
 	}
-	m.blanks = false
+	m.state = held
 	ok, err := m.grammar.AcceptBytes(rest)
 	if err == nil && !ok {
 		err = fmt.Errorf("%q does not begin it", rest)

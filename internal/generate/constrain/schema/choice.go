@@ -56,7 +56,7 @@ func (w *writer) spread(rest *flat, items []*node) ([]*branch, error) {
 	var branches []*branch
 	for _, item := range items {
 		both := rest.clone()
-		err := w.add(both, item, nil)
+		err := w.add(both, item, rest.parts) // one of these again would go round in a circle
 		if errors.Is(err, errNothing) {
 			continue
 		}

@@ -59,6 +59,7 @@ type writer struct {
 	branches int              // written so far
 	written  int              // bytes
 	repeats  int              // of all patterns
+	counted  int              // work of counting properties
 }
 
 // definition is a schema that references name.
@@ -295,7 +296,7 @@ func exact(n *node) error {
 		return nil
 	}
 	if _, err := bound(n); err != nil {
-		return cannot("enum", n.at, "the number "+n.scalar+" is too large or too long")
+		return cannot("enum", n.at, "the number "+n.scalar[:min(len(n.scalar), 20)]+" is too large or too long")
 	}
 	return nil
 }

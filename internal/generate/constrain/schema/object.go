@@ -80,6 +80,9 @@ func (w *writer) obj(f *flat, depth int) (string, error) {
 	if err := o.settle(f); err != nil {
 		return "", err
 	}
+	if err := w.count(f, o); err != nil {
+		return "", err
+	}
 	return w.writeObject(f, o, depth)
 }
 
@@ -268,6 +271,28 @@ func (o *object) settle(f *flat) error {
 	}
 	if o.others == nil && o.matching == nil && o.min > len(o.names) {
 		return nothing(f.at, "more properties are required than are allowed")
+	}
+	if o.min <= len(o.required) {
+		o.min = 0
+	}
+	if o.others == nil && o.matching == nil && o.max >= len(o.names) {
+		o.max = -1
+	}
+	return nil
+}
+
+// count bounds the work of counting named properties.
+func (w *writer) count(f *flat, o *object) error {
+	if o.min == 0 && o.max < 0 {
+		return nil
+	}
+	n := len(o.names)
+	if w.counted += n * n * n * n; w.counted > maxCounted {
+		keyword := "maxProperties"
+		if o.min > 0 {
+			keyword = "minProperties"
+		}
+		return cannot(keyword, f.at, "there are too many named properties to count")
 	}
 	return nil
 }
