@@ -100,7 +100,7 @@ func New(o Options) (*Backend, error) {
 		Dispatch: dispatcher, Models: b.library, Journal: j, Loaded: b.loaded,
 		Status: b.Status, Watch: b.changed.watch, Run: b.runServer,
 		Settings: b.Settings, SaveSettings: b.SaveSettings,
-		Desktop: o.Desktop, Frontend: o.Frontend,
+		Routing: routing{b, dispatcher}, Desktop: o.Desktop, Frontend: o.Frontend,
 		Origins: b.origins, Version: version.Ollama, Log: o.Log,
 	})
 	b.public.backend = b

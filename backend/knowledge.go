@@ -360,3 +360,13 @@ func (b *Backend) ContextLength(m models.Model) int {
 	}
 	return longest
 }
+
+// routing is what the server tells about it.
+type routing struct {
+	*Backend
+	dispatcher *dispatch.Dispatcher
+}
+
+func (r routing) Explain(ctx context.Context, call dispatch.Call) (dispatch.Explanation, error) {
+	return r.dispatcher.Explain(ctx, call)
+}

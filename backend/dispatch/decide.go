@@ -37,7 +37,9 @@ func (t *trip) decide(ctx context.Context, model models.Model, promptTokens int,
 		return decision, err
 	}
 	t.set(decision.Record)
-	t.live.Asked(t.call.Request)
+	if promptTokens > 0 {
+		t.live.Asked(t.call.Request)
+	}
 	return decision, nil
 }
 

@@ -69,6 +69,17 @@ func (d *DeviceFacts) free() bool { return d.ahead() == 0 }
 // ahead is how many requests must end before a new one gets its turn.
 func (d *DeviceFacts) ahead() int { return max(0, d.Running+d.Queued+1-max(1, d.Parallel)) }
 
+// FirstToken is when the answer to a prompt would begin there; false where not all that it depends on was measured.
+func (d DeviceFacts) FirstToken(promptTokens int) (time.Duration, bool) {
+	return d.firstToken(promptTokens)
+}
+
+// PromptLimit is the most prompt tokens that a device takes for this request; 0: not known.
+func (f Facts) PromptLimit(d DeviceFacts) int {
+	f.Policy = f.Policy.withDefaults()
+	return (&evaluation{Facts: &f}).promptLimit(&d)
+}
+
 // firstToken is when the answer would begin there, as far as everything it depends on was measured.
 func (d *DeviceFacts) firstToken(promptTokens int) (time.Duration, bool) {
 	var expected time.Duration

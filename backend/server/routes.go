@@ -52,6 +52,7 @@ func (s *Server) apiRoutes() []route {
 		{"GET", "/health/readiness", o, s.readiness, false},
 		{"GET", "/health/devices", o, s.healthDevices, false},
 
+		{"POST", "/api/route/explain", o, s.explainRoute, false},
 		{"GET", "/api/status", o, s.ollamaStatus, false},
 		{"POST", "/api/me", o, noAccount, false},
 		{"POST", "/api/signout", o, noAccount, false},

@@ -72,6 +72,7 @@ type Deps struct {
 	Run          func(ctx context.Context, running bool) error
 	Settings     func() config.Settings
 	SaveSettings func(config.Settings) error
+	Routing      Routing // nil: nothing is told about it
 	Desktop      Desktop // nil: none here
 	Frontend     fs.FS   // the window's page; nil or without index.html: a page that says so
 

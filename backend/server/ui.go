@@ -19,7 +19,7 @@ import (
 // uiRoutes is what the window's listener has beside the API.
 func (s *Server) uiRoutes(access *Access) []route {
 	o := ollamaDialect
-	return []route{
+	return append(append(s.journalRoutes(), s.routingRoutes()...), []route{
 		{"GET", "/ui/status", o, s.uiStatus, false},
 		{"GET", "/ui/events", o, s.uiEvents, false},
 		{"GET", "/ui/connect", o, s.uiConnect, false},
@@ -39,7 +39,7 @@ func (s *Server) uiRoutes(access *Access) []route {
 		{"POST", "/desktop/quit", o, s.desktopQuit, false},
 		{"GET", "/ui/{file:.*}", o, s.page(access), false},
 		{"HEAD", "/ui/{file:.*}", o, s.page(access), false},
-	}
+	}...)
 }
 
 func (w *response) jsonOf(status int, v any) error {
@@ -89,24 +89,16 @@ func (s *Server) uiRequests(w *response, r *http.Request) error {
 }
 
 func requestQuery(r *http.Request) (journal.Query, error) {
-	values := r.URL.Query()
-	q := journal.Query{
-		Limit: 50, Client: values.Get("client"), Model: values.Get("model"), Device: values.Get("device"),
-		Outcome: llm.Outcome(values.Get("outcome")),
+	q := journal.Query{Limit: 50}
+	if err := narrow(&q, r); err != nil {
+		return q, err
 	}
-	if limit := values.Get("limit"); limit != "" {
+	if limit := r.URL.Query().Get("limit"); limit != "" {
 		n, err := strconv.Atoi(limit)
 		if err != nil || n < 1 || n > 1000 {
 			return q, llm.Errorf(llm.CodeInvalid, "limit must be a number from 1 to 1000")
 		}
 		q.Limit = n
-	}
-	if before := values.Get("before"); before != "" {
-		t, err := time.Parse(time.RFC3339Nano, before)
-		if err != nil {
-			return q, llm.Errorf(llm.CodeInvalid, "before must be a time as in started_at")
-		}
-		q.Before = t
 	}
 	return q, nil
 }
