@@ -34,7 +34,7 @@ HEAVY := ^signalbox/internal/(generate|openvino|xgrammar)$$
 
 .PHONY: help run dev build windows test check e2e bench golden setup clean distclean \
 	tools model-tools system system-test frontend-modules runtime runtime-windows models \
-	frontend desktop headless test-frontend test-go test-race test-heavy test-e2e test-desktop test-browser test-wine test-clients vet resources
+	frontend desktop headless test-frontend test-go test-race test-heavy test-e2e test-program test-desktop test-browser test-wine test-clients vet resources
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -154,14 +154,18 @@ test-go: test-race test-heavy
 
 test-race:
 	@$(STEP) "go test, with the race detector" "look at the failed test above; go test -race -run NAME ./PACKAGE runs it alone" \
-		env CGO_ENABLED=1 go run ./build/tools/gotest -counts $(COUNTS) -race -timeout 10m $$(go list ./... | grep -vE '$(HEAVY)')
+		env CGO_ENABLED=1 go run ./build/tools/gotest -counts $(COUNTS) -race -timeout 10m $$(go list ./... | grep -vE '$(HEAVY)|^signalbox/internal/e2e$$')
 
 test-heavy:
 	@$(STEP) "go test, with real models" "look at the failed test above; go test -run NAME ./PACKAGE runs it alone" \
 		$(NATIVE) go run ./build/tools/gotest -counts $(COUNTS) -timeout 15m $$(go list ./... | grep -E '$(HEAVY)')
 
 # The built programs, as people use them. Each group runs alone too, once `make setup build` was run.
-test-e2e: test-desktop test-browser test-wine
+test-e2e: test-program test-desktop test-browser test-wine
+
+test-program: # the program without a window: commands, server, engine, and what must not get in or out
+	@$(STEP) "test the built program" "look at the failed test above; go test -run NAME ./internal/e2e runs it alone" \
+		go run ./build/tools/gotest -counts $(COUNTS) -count=1 -timeout 20m ./internal/e2e
 
 test-desktop: # window and tray under Xvfb, real WebKitGTK
 	@$(STEP) "test the desktop program" "look at the failed test above; make test-desktop runs these alone" \
@@ -180,3 +184,5 @@ test-clients: headless ## real SDKs against the built program; CLIENTS=all: agen
 test-wine: # the Windows program under Wine
 	@$(STEP) "test the Windows runtime under Wine" "look at the failed test above; make test-wine runs these alone" \
 		$(WINDOWS) go test -exec "'$$PWD/build/wine/run.sh'" -run 'ThisMachine|EveryLocked|WidelyWritable' ./internal/runtime
+	@$(STEP) "test the Windows program under Wine" "look at the failed test above; make test-wine runs these alone" \
+		go run ./build/tools/gotest -counts $(COUNTS) -tags wine_e2e -count=1 -timeout 10m -run WindowsProgram ./internal/e2e

@@ -60,17 +60,24 @@ type Server struct {
 // SIGNALBOX_HOME in it is used, else the server gets an empty folder.
 func Start(t testing.TB, env []string, args ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, exited: make(chan struct{})}
+	home := ""
 	for _, pair := range env {
-		if home, ok := strings.CutPrefix(pair, "SIGNALBOX_HOME="); ok {
-			s.Home = home
+		if value, ok := strings.CutPrefix(pair, "SIGNALBOX_HOME="); ok {
+			home = value
 		}
 	}
-	if s.Home == "" {
-		s.Home = t.TempDir()
+	if home == "" {
+		home = t.TempDir()
 	}
-	s.Cmd = exec.Command(Binary(t), append([]string{"serve"}, args...)...)
-	s.Cmd.Env = append(append(os.Environ(), "SIGNALBOX_HOST=127.0.0.1:0", "SIGNALBOX_HOME="+s.Home), env...)
+	cmd := exec.Command(Binary(t), append([]string{"serve"}, args...)...)
+	cmd.Env = append(append(os.Environ(), "SIGNALBOX_HOST=127.0.0.1:0", "SIGNALBOX_HOME="+home), env...)
+	return launch(t, cmd, home)
+}
+
+// launch starts a server with a command of its own.
+func launch(t testing.TB, cmd *exec.Cmd, home string) *Server {
+	t.Helper()
+	s := &Server{t: t, Home: home, Cmd: cmd, exited: make(chan struct{})}
 	s.Cmd.Stderr = lockedWriter{s}
 	stdout, err := s.Cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -96,11 +103,14 @@ func Start(t testing.TB, env []string, args ...string) *Server {
 	return s
 }
 
-// attach speaks to the server that owns a home and that somebody else has started.
+// attach speaks to the server that owns a home and that somebody else has started. That it runs must be known: a file left by
+// another one would be believed, since Wine's locks are not ours.
 func attach(t testing.TB, home string) *Server {
 	t.Helper()
-	owner, err := instance.Find(home)
+	text, err := os.ReadFile(filepath.Join(home, "instance.json"))
 	require.NoError(t, err)
+	var owner instance.Owner
+	require.NoError(t, json.Unmarshal(text, &owner))
 	return &Server{t: t, Home: home, URL: owner.APIURL, UI: owner.UIURL, Token: owner.Token}
 }
 
