@@ -96,3 +96,12 @@ func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestPhiHasItsToolsInTheSystemMessage(t *testing.T) {
+	style := toolcall.Detect(`{% if message['role'] == 'system' and message['tools'] is not none %}<|tool|>{{ message['tools'] }}<|/tool|>`)
+	assert.Equal(t, "pipe", style.Family())
+	got, native := style.Conversation(talk[1:], tools)
+	assert.Equal(t, tools, native)
+	assert.Equal(t, "system", got[0].Role, "there is one, for the template to put them into")
+	assert.Contains(t, got[2].Content, `<|tool_call|>[{"name": "now"`, "it knows no calls of earlier turns: they are text")
+}

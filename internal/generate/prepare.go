@@ -121,7 +121,10 @@ func (t *tokenizer) written(req llm.PrepareRequest) ([]int32, string, error) {
 // fillInTheMiddle asks for what stands between two texts. Only the marks around them are special tokens.
 func (t *tokenizer) fillInTheMiddle(before, after string) ([]int32, string, error) {
 	const hole = "\x00" // no prompt has one
-	known := func(token string) bool { return slices.Contains(t.byText, token) }
+	// Some makers do not call these tokens special: any token with that text will do.
+	known := func(token string) bool {
+		return slices.ContainsFunc(t.raw, func(have []byte) bool { return string(have) == token })
+	}
 	form, ok := toolcall.FillInTheMiddle(hole, hole, known)
 	if !ok {
 		e := llm.Errorf(llm.CodeUnsupported, "this model cannot fill in the middle: its tokenizer has no tokens for that")
