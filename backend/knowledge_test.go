@@ -1,0 +1,277 @@
+package backend
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"signalbox/backend/cards"
+	"signalbox/backend/engine"
+	"signalbox/backend/llm"
+	"signalbox/backend/llm/llmtest"
+	"signalbox/backend/models"
+	"signalbox/backend/power"
+	"signalbox/backend/router"
+	"signalbox/internal/config"
+	"signalbox/internal/dirs"
+	"signalbox/internal/testenv"
+)
+
+// TestMain is also the engine process of these tests.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "engine" {
+		llmtest.Child(llmtest.Options{})
+	}
+	os.Exit(m.Run())
+}
+
+const starter = "smollm2:135m"
+
+// start runs a backend on the fake engine with the starter model, until the test ends or stop is called.
+func start(t *testing.T, home string, change ...func(*config.Settings)) (b *Backend, stop func()) {
+	t.Helper()
+	d := dirs.Dirs{Config: home, Data: home, State: home, Cache: filepath.Join(home, "cache")}
+	settings := config.Default()
+	settings.ModelsDir = filepath.Dir(testenv.ChatModel(t))
+	for _, c := range change {
+		c(&settings)
+	}
+	require.NoError(t, d.Make())
+	require.NoError(t, settings.Save(d.Settings()))
+	b, err := New(Options{
+		Dirs: d, Fake: true, Token: "token", Log: slog.New(slog.DiscardHandler),
+		Getenv: func(name string) string { return map[string]string{"SIGNALBOX_PROBE": "on"}[name] },
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.Run(ctx) }()
+	ended := false
+	stop = func() {
+		if !ended {
+			ended = true
+			cancel()
+			assert.NoError(t, <-done)
+		}
+	}
+	t.Cleanup(stop)
+	return b, stop
+}
+
+// ask sends one prompt to a device.
+func ask(t *testing.T, b *Backend, prompt string) (string, error) {
+	t.Helper()
+	model, err := b.library.Find(starter)
+	require.NoError(t, err)
+	tokens, err := b.engine.Prepare(t.Context(), llm.PrepareRequest{Model: model.Ref(), Messages: []llm.Message{{Role: "user", Content: prompt}}})
+	require.NoError(t, err)
+	text := ""
+	_, err = b.engine.Run(t.Context(), engine.Job{
+		Device: llmtest.MockDevice(0), Load: llm.LoadRequest{Model: model.Ref()},
+		Generate: llm.GenerateRequest{Model: model.Ref(), Tokens: tokens.Tokens},
+		OnDelta:  func(d llm.Delta) error { text += d.Text; return nil },
+	})
+	return text, err
+}
+
+func cardOf(b *Backend) cards.Card {
+	for _, c := range b.Cards() {
+		if c.Model == starter {
+			return c
+		}
+	}
+	return cards.Card{}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, 20*time.Second, 10*time.Millisecond, what)
+}
+
+// asked replaces the known questions, and the waiting before them.
+func asked(t *testing.T, quiet time.Duration, questions ...cards.Question) {
+	oldQuestions, oldQuiet, oldLook := cards.Questions, probeQuiet, probeLook
+	cards.Questions, probeQuiet, probeLook = questions, quiet, 5*time.Millisecond
+	t.Cleanup(func() { cards.Questions, probeQuiet, probeLook = oldQuestions, oldQuiet, oldLook })
+}
+
+func TestWordSaladIsNoticedKeptAndReleased(t *testing.T) { // field report 3
+	asked(t, 20*time.Millisecond, cards.Question{Text: "[[say cohclclcl]]", Answers: []string{"oslo"}})
+	home := t.TempDir()
+	b, stop := start(t, home)
+	assert.True(t, cardOf(b).Assumed || cardOf(b).Model == "", "nothing was measured yet")
+	text, err := ask(t, b, "hello")
+	require.NoError(t, err)
+	assert.Equal(t, llmtest.Canned, text)
+	eventually(t, "the model was asked", func() bool { return cardOf(b).Verdict == cards.Wrong })
+	card := cardOf(b)
+	assert.False(t, card.Assumed)
+	assert.True(t, card.Loads)
+	assert.Equal(t, 8192, card.ContextLimit)
+	assert.Contains(t, card.Wrongly(), "cohclclcl")
+	assert.Contains(t, b.Status().Devices[0].Note, "answers wrongly")
+	stop()
+
+	b, _ = start(t, home)
+	eventually(t, "the devices are there", func() bool { return len(b.Status().Devices) > 0 })
+	assert.Equal(t, cards.Wrong, cardOf(b).Verdict, "it outlives a restart")
+	facts := factsOf(b, "curl")
+	assert.Contains(t, facts.Devices[0].Wrong, "cohclclcl")
+	decision, err := router.Decide(facts)
+	require.NoError(t, err, "the last usable device is not taken away")
+	assert.Contains(t, decision.Reason, "no other device can take it")
+	n, err := b.Release("mock:0", starter)
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	assert.Empty(t, factsOf(b, "curl").Devices[0].Wrong)
+	_, err = b.Release("gpu:7", "")
+	assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err))
+}
+
+func factsOf(b *Backend, client string) router.Facts {
+	model, _ := b.library.Find(starter)
+	states := b.engine.current().States()
+	facts := router.Facts{Model: router.Model{Name: model.Name}, Policy: b.policy().Router}
+	for _, s := range states {
+		facts.Devices = append(facts.Devices, router.DeviceFacts{Device: s.Device, Quarantined: s.Quarantined[model.Name]})
+	}
+	b.knowledge.advise(&facts, model, client)
+	return facts
+}
+
+func TestAProbeGivesWayToARequestAndComesBack(t *testing.T) {
+	asked(t, 50*time.Millisecond, cards.Question{Text: "[[slow 60]] [[say Oslo is the capital of Norway, and it always was]]", Answers: []string{"oslo"}})
+	b, _ := start(t, t.TempDir())
+	_, err := ask(t, b, "hello")
+	require.NoError(t, err)
+	busy := func() bool { return b.engine.current().States()[0].Running > 0 }
+	eventually(t, "the probe is at work", busy)
+	begun := time.Now()
+	_, err = ask(t, b, "hello")
+	require.NoError(t, err)
+	assert.Less(t, time.Since(begun), 500*time.Millisecond)
+	eventually(t, "it was asked after all", func() bool { return cardOf(b).Verdict == cards.Right })
+}
+
+func TestProbesCanBeSwitchedOff(t *testing.T) {
+	asked(t, time.Millisecond, cards.Question{Text: "[[say Oslo]]", Answers: []string{"oslo"}})
+	b, _ := start(t, t.TempDir(), func(s *config.Settings) { s.Probe = false })
+	_, err := ask(t, b, "hello")
+	require.NoError(t, err)
+	b.prober.mu.Lock()
+	defer b.prober.mu.Unlock()
+	assert.Empty(t, b.prober.waiting)
+}
+
+func TestThreeCrashesAreKeptOverARestart(t *testing.T) { // field report 4
+	asked(t, time.Hour)
+	home := t.TempDir()
+	b, stop := start(t, home)
+	for _, prompt := range []string{"[[die]] a", "[[die]] b", "[[die]] c"} {
+		_, err := ask(t, b, prompt)
+		require.Error(t, err)
+	}
+	assert.Contains(t, cardOf(b).Quarantined, "crashed")
+	stop()
+	b, _ = start(t, home)
+	eventually(t, "the devices are there", func() bool { return len(b.Status().Devices) > 0 })
+	assert.Contains(t, factsOf(b, "curl").Devices[0].Quarantined, "crashed")
+	assert.Contains(t, b.Status().Devices[0].Note, "kept off this device")
+	_, err := b.Release("mock:0", "")
+	require.NoError(t, err)
+	assert.Empty(t, factsOf(b, "curl").Devices[0].Quarantined)
+	text, err := ask(t, b, "hello")
+	require.NoError(t, err)
+	assert.Equal(t, llmtest.Canned, text)
+}
+
+func TestSpeedsOutliveARestart(t *testing.T) {
+	asked(t, time.Hour)
+	home := t.TempDir()
+	b, stop := start(t, home)
+	_, err := ask(t, b, "[[tokens 40]] [[slow 2]] [[prefill 5]] a prompt of some words that can be measured")
+	require.NoError(t, err)
+	before := b.engine.current().States()[0].Speeds[starter]
+	require.Positive(t, before.Decode)
+	stop()
+	b, _ = start(t, home)
+	eventually(t, "the devices are there", func() bool { return len(b.engine.current().States()) > 0 })
+	assert.Equal(t, before, b.engine.current().States()[0].Speeds[starter])
+}
+
+func TestWokenUpEngineWorks(t *testing.T) { // field report 40a
+	asked(t, time.Hour)
+	b, _ := start(t, t.TempDir())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := ask(t, b, "[[endless]] [[slow 5]]")
+		failed <- err
+	}()
+	eventually(t, "it runs", func() bool {
+		states := b.engine.current().States()
+		return len(states) > 0 && states[0].Running > 0 && len(states[0].Loaded) > 0
+	})
+	b.wokeUp()
+	assert.ErrorContains(t, <-failed, "this computer was asleep")
+	text, err := ask(t, b, "hello")
+	require.NoError(t, err)
+	assert.Equal(t, llmtest.Canned, text)
+}
+
+func TestSettingsDecideAtTheNextRequest(t *testing.T) {
+	asked(t, time.Hour)
+	b, _ := start(t, t.TempDir())
+	_, err := ask(t, b, "hello")
+	require.NoError(t, err)
+	b.knowledge.supply.Read = func() string { return power.Battery }
+	assert.Empty(t, factsOf(b, "Zed").Request.Pinned)
+	s := b.Settings()
+	s.NeverFallBack = true
+	s.Pins = []config.Pin{
+		{Client: "zed", Model: "other", Device: "gpu"}, {Client: "zed", Device: "npu"}, {Model: starter, Device: "cpu"},
+	}
+	require.NoError(t, b.SaveSettings(s))
+	zed, curl := factsOf(b, "Zed"), factsOf(b, "curl")
+	assert.Equal(t, "npu", zed.Request.Pinned)
+	assert.Equal(t, "the settings send Zed to", zed.Request.PinnedBy)
+	assert.Equal(t, "cpu", curl.Request.Pinned)
+	assert.Equal(t, "the settings keep smollm2:135m on", curl.Request.PinnedBy)
+	assert.True(t, curl.Policy.NeverFallBack)
+	s.Pins = []config.Pin{{Device: "cpu"}}
+	assert.ErrorContains(t, b.SaveSettings(s), "neither a model nor a client")
+	s.Pins = []config.Pin{{Client: "x", Device: "tpu"}}
+	assert.ErrorContains(t, b.SaveSettings(s), `"tpu" is no device`)
+}
+
+func TestADeviceOfAnEarlierRunIsMissed(t *testing.T) {
+	asked(t, time.Hour)
+	b, _ := start(t, t.TempDir())
+	b.options.Fake = false // only what is no fake is missed
+	npu := llm.Device{Class: llm.NPU, Name: "AI Boost", Runtime: "NPU"}
+	b.knowledge.cards.See([]llm.Device{npu}, time.Date(2026, 11, 28, 12, 0, 0, 0, time.Local))
+	facts := router.Facts{Devices: []router.DeviceFacts{{Device: llm.Device{Class: llm.CPU}}}}
+	b.knowledge.advise(&facts, models.Model{Name: starter}, "curl")
+	require.Len(t, facts.Devices, 2)
+	d, err := router.Decide(facts)
+	require.NoError(t, err)
+	assert.Equal(t, "CPU", d.Device.Label())
+	assert.Contains(t, d.Reason, "it was here on 28 November 2026 and is not found now")
+	b.options.Fake = true
+}
+
+func TestMemoryIsLookedAtBeforeALoad(t *testing.T) { // field report 13
+	asked(t, time.Hour)
+	b, _ := start(t, t.TempDir())
+	b.knowledge.memory = func() int64 { return 6e9 }
+	facts := router.Facts{Model: router.Model{Name: "large"}, Devices: []router.DeviceFacts{{Device: llm.Device{Class: llm.CPU}}}}
+	b.knowledge.advise(&facts, models.Model{Name: "large", Kind: models.KindChat, Size: 9e9}, "curl")
+	_, err := router.Decide(facts)
+	assert.EqualError(t, err, "no device can take the request: the CPU has 6.0 GB of memory free, and large needs about 9.0 GB: "+
+		"smollm2:135m would fit; or close other programs, or unload other models")
+}
