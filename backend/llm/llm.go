@@ -68,6 +68,7 @@ type Request struct {
 	Suffix       string          // text after the gap: Prompt is what stands before it (fill in the middle)
 	Template     string          // in place of the model's own chat template; empty: the model's
 	Context      []int32         // tokens that stand before the prompt (generate's deprecated context)
+	EchoContext  bool            // Stats.Context is wanted
 	Tools        json.RawMessage // JSON array of OpenAI-style tools, keys in the caller's order; nil for none
 	ToolChoice   ToolChoice
 	Think        *Think      // nil: as the model does by itself
@@ -235,6 +236,7 @@ type Stats struct {
 	Prefill          time.Duration `json:"prefill"`               // from its first turn until the first token was known
 	Decode           time.Duration `json:"decode"`                // from the first token until the last
 	Cancel           time.Duration `json:"cancel,omitempty"`      // from the wish to stop until the device was free
+	Context          []int32       `json:"-"`                     // tokens of prompt and answer, where they are wanted; set by dispatch, never by an engine
 }
 
 // EmbedRequest asks for vectors.

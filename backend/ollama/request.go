@@ -63,6 +63,7 @@ func ParseGenerate(body []byte) (Generation, error) {
 	if g.LLM.Raw && (g.LLM.Template != "" || g.LLM.System != "" || len(g.LLM.Context) > 0) {
 		o.Fail(llm.Errorf(llm.CodeInvalid, "raw mode does not support template, system, or context"))
 	}
+	g.LLM.EchoContext = !g.LLM.Raw && g.LLM.Suffix == ""
 	refuseImages(o)
 	return finish(o, g)
 }

@@ -159,7 +159,7 @@ func doneTail(took time.Duration, rec llm.Record, stats llm.Stats) tail {
 	return tail{
 		Done: true, DoneReason: doneReason(stats.Finish), TotalDuration: took, LoadDuration: loadTime(rec),
 		PromptEvalCount: stats.PromptTokens, PromptEvalDuration: stats.Prefill,
-		EvalCount: stats.CompletionTokens, EvalDuration: stats.Decode, Record: &rec,
+		EvalCount: stats.CompletionTokens, EvalDuration: stats.Decode, Context: stats.Context, Record: &rec,
 	}
 }
 
