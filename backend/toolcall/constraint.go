@@ -200,8 +200,11 @@ func invalid(text string, args ...any) error {
 	return e
 }
 
+// maxBlanks is how many blanks may stand in a row in arguments: small models like to go on with them.
+const maxBlanks = 2
+
 func (s Style) tag(name string, schema json.RawMessage) format {
-	content := format{"type": "json_schema", "json_schema": schema}
+	content := format{"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": maxBlanks}
 	if s.family == harmony {
 		// What ends a call there ends the answer: it is no text.
 		return format{"type": "sequence", "elements": []format{
@@ -214,9 +217,11 @@ func (s Style) tag(name string, schema json.RawMessage) format {
 	return format{"type": "tag", "begin": n.begin(name), "content": content, "end": n.end}
 }
 
-// calls describes calls; must says that there is at least one, and nothing before it.
+// calls describes calls; must says that there is at least one, and nothing else. More than one must then be asked for: nothing
+// but the caller's wish keeps a small model from calling for ever.
 func (s Style) calls(tags []format, choice llm.ToolChoice, must bool) format {
-	once := choice.Parallel != nil && !*choice.Parallel || choice.Mode == "named"
+	several := choice.Parallel != nil && *choice.Parallel
+	once := choice.Parallel != nil && !several || must && !several || choice.Mode == "named"
 	if s.family == harmony {
 		return format{"type": "or", "elements": tags}
 	}
@@ -229,10 +234,10 @@ func (s Style) calls(tags []format, choice llm.ToolChoice, must bool) format {
 		}
 		return format{"type": "triggered_tags", "triggers": []string{n.open}, "tags": []format{group}, "stop_after_first": once}
 	}
-	if must && once {
-		return format{"type": "or", "elements": tags}
+	if must { // and nothing behind them: a small model would never end
+		return format{"type": "tags_with_separator", "tags": tags, "separator": "\n", "at_least_one": true, "stop_after_first": once}
 	}
-	return format{"type": "triggered_tags", "triggers": []string{n.trigger}, "tags": tags, "at_least_one": must, "stop_after_first": once}
+	return format{"type": "triggered_tags", "triggers": []string{n.trigger}, "tags": tags, "stop_after_first": once}
 }
 
 // held are the keywords that every grammar can hold. The others only narrow what they allow.

@@ -82,12 +82,28 @@ func TestRequiredCallsAreHeldInEachFamilysNotation(t *testing.T) {
 				assert.True(t, allows(t, c, want, text), mode)
 				assert.False(t, allows(t, c, want, "I'd rather not."), mode)
 				assert.False(t, allows(t, c, want, text+text), "two calls where one was asked for")
+				assert.False(t, allows(t, c, want, text+" And"), "words behind it")
 			}
 			named, err := style.Constraint(toolcall.Demand{Tools: strictTools, Choice: llm.ToolChoice{Mode: "named", Name: "now"}, Thinking: no()})
 			require.NoError(t, err)
 			assert.False(t, allows(t, c, named, text), "another tool")
 		})
 	}
+}
+
+func TestSeveralRequiredCallsAreAskedFor(t *testing.T) {
+	c := holder(t)
+	on := true
+	style := toolcall.Detect(templates["hermes"])
+	demand := toolcall.Demand{Tools: strictTools, Choice: llm.ToolChoice{Mode: "required"}, Thinking: no()}
+	two := written["hermes"] + "\n" + written["hermes"]
+	want, err := style.Constraint(demand)
+	require.NoError(t, err)
+	assert.False(t, allows(t, c, want, two))
+	demand.Choice.Parallel = &on
+	want, err = style.Constraint(demand)
+	require.NoError(t, err)
+	assert.True(t, allows(t, c, want, two))
 }
 
 func TestThoughtsMayComeBeforeARequiredCall(t *testing.T) {
