@@ -188,17 +188,13 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	t.set(func(r *llm.Record) {
 		r.Ignored, r.Clamped = slices.Concat(r.Ignored, form.ignored), slices.Concat(r.Clamped, form.clamped)
 	})
+	form.prepared.Limit = promptLimit(model, req)
 	prompt, err := t.d.engine.Prepare(ctx, form.prepared)
 	if err != nil {
-		return llm.Stats{}, err
+		return llm.Stats{}, t.tooLong(err)
 	}
 	n := len(prompt.Tokens)
 	t.set(func(r *llm.Record) { r.PromptTokens = &n })
-	if req.ContextLimit > 0 && n > req.ContextLimit {
-		e := llm.PromptTooLong(n, req.ContextLimit)
-		e.Param = "num_ctx"
-		return llm.Stats{PromptTokens: n}, e.WithHint("the request's num_ctx is %d: raise it or shorten the prompt", req.ContextLimit)
-	}
 
 	timer := time.AfterFunc(beginAfter, func() { _ = t.commit(answer) })
 	defer timer.Stop()
@@ -227,6 +223,32 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 // prepareRequest is what a request's prompt is made from. Generate and Count share it, so that their counts are equal.
 func prepareRequest(model models.Model, req llm.Request) llm.PrepareRequest {
 	return newForm(model, req, "").prepared
+}
+
+// promptLimit is the most that any device could take: 0 when that is not known. With it the engine refuses megabytes of text by
+// their size, before a template or a tokenizer sees them.
+func promptLimit(model models.Model, req llm.Request) int {
+	limit := max(0, model.ContextLength-1) // one token of answer
+	if asked := req.ContextLimit; asked > 0 && (limit == 0 || asked < limit) {
+		limit = asked
+	}
+	return limit
+}
+
+// tooLong completes the refusal of a prompt above promptLimit; other errors stay as they are.
+func (t *trip) tooLong(err error) error {
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Code != llm.CodeContextLength {
+		return err
+	}
+	if asked := t.call.Request.ContextLimit; asked > 0 && e.Limit == asked {
+		e.Param = "num_ctx"
+		_ = e.WithHint("the request's num_ctx is %d: raise it or shorten the prompt", asked)
+	}
+	t.set(func(r *llm.Record) {
+		r.PromptTokens, r.RouteRule, r.RouteReason = &e.Value, router.RulePromptLimit, e.Error()
+	})
+	return e
 }
 
 // clause is an error as part of a sentence.

@@ -41,7 +41,10 @@ type fakeEngine struct {
 }
 
 func (f *fakeEngine) Devices(context.Context) ([]engine.State, error) { return f.devices, nil }
-func (f *fakeEngine) Prepare(context.Context, llm.PrepareRequest) (llm.Prompt, error) {
+func (f *fakeEngine) Prepare(_ context.Context, req llm.PrepareRequest) (llm.Prompt, error) {
+	if req.Limit > 0 && f.tokens > req.Limit {
+		return llm.Prompt{}, llm.PromptTooLong(f.tokens, req.Limit)
+	}
 	return llm.Prompt{Tokens: make([]int32, f.tokens)}, nil
 }
 func (f *fakeEngine) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
