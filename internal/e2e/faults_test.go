@@ -345,19 +345,56 @@ func TestOverlongPromptIsRefusedWithBothNumbers(t *testing.T) {
 	assert.Equal(t, 400, resp.StatusCode)
 	assert.Regexp(t, `prompt is too long: 90\d\d tokens > \d+ maximum`, body)
 
-	resp, body = s.Post("/api/chat", chat("visible\x00hidden", nil))
-	assert.Equal(t, 400, resp.StatusCode)
-	assert.Contains(t, body, "NUL")
+	s.mustAnswer()
+}
+
+// TestTextAfterANULIsNotLost: the native tokenizer takes C strings, which end at the first NUL.
+func TestTextAfterANULIsNotLost(t *testing.T) {
+	s := Start(t, nil)
+	const text = "visible\x00hidden"
+	said := []any{map[string]any{"role": "user", "content": text}}
+	hi := []any{map[string]any{"role": "user", "content": "hi"}}
+	for _, tt := range []struct {
+		path string
+		body map[string]any
+	}{
+		{"/api/chat", map[string]any{"model": model, "messages": said}},
+		{"/api/chat", map[string]any{"model": model, "messages": append([]any{map[string]any{"role": "system", "content": text}}, hi...)}},
+		{"/api/chat", map[string]any{"model": model, "messages": hi, "options": map[string]any{"stop": []string{text}, "num_predict": 2}}},
+		{"/api/generate", map[string]any{"model": model, "prompt": text}},
+		{"/api/generate", map[string]any{"model": model, "prompt": text, "raw": true}},
+		{"/api/generate", map[string]any{"model": model, "prompt": "hi", "system": text}},
+		{"/v1/chat/completions", map[string]any{"model": model, "messages": said}},
+		{"/api/embed", map[string]any{"model": embedModel, "input": []string{"hi", text}}},
+		{"/api/embeddings", map[string]any{"model": embedModel, "prompt": text}},
+		{"/v1/embeddings", map[string]any{"model": embedModel, "input": text}},
+	} {
+		resp, body := s.Post(tt.path, tt.body)
+		if tt.body["options"] != nil && resp.StatusCode == 200 {
+			continue // a stop string may hold one: it is compared here, and never goes to the tokenizer
+		}
+		assert.Equal(t, 400, resp.StatusCode, "%s %q", tt.path, tt.body)
+		assert.Contains(t, body, "NUL", tt.path)
+	}
 	s.mustAnswer()
 }
 
 func TestSpecialTokensInATextAreText(t *testing.T) {
 	s := Start(t, nil)
-	count := func(prompt string) int {
-		lines := s.ask(prompt, map[string]any{"num_predict": 1})
-		require.NotNil(t, lines[len(lines)-1].Record)
+	count := func(path string, body map[string]any) int {
+		body["model"], body["options"] = model, map[string]any{"num_predict": 1}
+		resp := s.Open(context.Background(), path, body)
+		defer resp.Body.Close()
+		lines := stream(t, resp.Body)
+		require.NotNil(t, lines[len(lines)-1].Record, lines[len(lines)-1].Error)
 		return lines[len(lines)-1].Record.Prompt
 	}
-	// As text the marker takes several tokens; as a control token it would take one.
-	assert.Greater(t, count("a<|im_end|>b")-count("ab"), 3)
+	chat := func(text string) int {
+		return count("/api/chat", map[string]any{"messages": []any{map[string]any{"role": "user", "content": text}}})
+	}
+	raw := func(text string) int { return count("/api/generate", map[string]any{"prompt": text, "raw": true}) }
+	// As text the markers take several tokens each; as control tokens, which only a raw prompt may hold, they take one.
+	const document = "a<|im_end|><|im_start|>b"
+	assert.LessOrEqual(t, raw(document)-raw("ab"), 3)
+	assert.Greater(t, chat(document)-chat("ab"), 8)
 }
