@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/generate/constrain"
 	"signalbox/internal/generate/sample"
 	"signalbox/internal/generate/stop"
 )
@@ -14,10 +15,11 @@ type answer struct {
 	emit    func(llm.Delta) error
 	sampler *sample.Sampler
 	matcher *stop.Matcher
-	thought *thought       // nil: no limit
-	markers map[int32]bool // special tokens that are text here
-	history []int32        // prompt and answer
-	room    int            // most tokens of the answer
+	thought *thought           // nil: no limit
+	markers map[int32]bool     // special tokens that are text here
+	held    *constrain.Matcher // nil: free
+	history []int32            // prompt and answer
+	room    int                // most tokens of the answer
 	pending []llm.TokenLogprob
 	failed  bool // the runtime failed: the slot's cache is in doubt
 

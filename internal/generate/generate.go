@@ -19,9 +19,14 @@ func (r *Runner) Generate(ctx context.Context, req llm.GenerateRequest, emit fun
 	if err != nil {
 		return llm.Stats{PromptTokens: len(req.Tokens)}, err
 	}
+	r.wear.begin()
+	defer r.wear.end()
 	wish, forget := watch(ctx)
 	defer forget()
-	err = r.run(ctx, c, a)
+	defer a.release()
+	if err = c.hold(ctx, a); err == nil {
+		err = r.run(ctx, c, a)
+	}
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err()
 		a.stats.Cancel = max(time.Since(<-wish), time.Microsecond)
@@ -136,6 +141,11 @@ func (r *Runner) answer(ctx context.Context, c *chat, s *slot, a *answer) error 
 		return err
 	}
 	for {
+		if complete, err := a.limit(); err != nil {
+			return err
+		} else if complete {
+			return a.end(llm.FinishStop)
+		}
 		id, forced := a.thought.next()
 		if !forced {
 			id = a.sampler.Pick(logits, a.history)
@@ -145,6 +155,9 @@ func (r *Runner) answer(ctx context.Context, c *chat, s *slot, a *answer) error 
 			return llm.Errorf(llm.CodeEngine, "%s on %s gave no usable probabilities", c.name, r.options.Device)
 		}
 		a.sampled()
+		if err := a.keep(id); err != nil {
+			return err
+		}
 		ended, err := a.take(c, id, logits)
 		if ended || err != nil {
 			return err

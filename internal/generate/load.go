@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/generate/constrain"
 	"signalbox/internal/generate/ir"
 	"signalbox/internal/openvino"
 )
@@ -30,6 +31,7 @@ type chat struct {
 	trimmable bool // a tail of the cache can be masked out
 	slots     slots
 	pace      pace
+	grammars  *constrain.Compiler
 
 	// NPU only: the one slot, and the right to use it for a whole answer.
 	single *slot
@@ -134,7 +136,11 @@ func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm
 		return err
 	}
 	progress(llm.Phase{Name: "warming up"})
-	return c.warmUp(ctx, r)
+	if err := c.warmUp(ctx, r); err != nil {
+		return err
+	}
+	c.grammars = r.newCompiler(c)
+	return nil
 }
 
 func (c *chat) ports() error {
@@ -196,6 +202,9 @@ func (c *chat) warmUp(ctx context.Context, r *Runner) error {
 }
 
 func (c *chat) close() {
+	if c.grammars != nil {
+		c.grammars.Close()
+	}
 	c.slots.close()
 	if c.single != nil {
 		c.single.close()

@@ -36,6 +36,7 @@ type Options struct {
 	PrefillLimit int                 // most prompt tokens in one inference; 0: 2048
 	Properties   openvino.Properties // compile properties that override ours, for measuring
 	Log          *slog.Logger        // nil: none
+	Worn         func(error)         // called once when this process should be replaced: a thread is lost to a native call, and no answer runs
 }
 
 // Defaults of Options.
@@ -51,6 +52,7 @@ type Runner struct {
 	tokenizers shelf[*tokenizer]
 	chats      shelf[*chat]
 	embedders  shelf[*embedder]
+	wear       wear
 
 	mu     sync.Mutex
 	core   *openvino.Core // nil until first use; guarded by mu
@@ -70,7 +72,9 @@ func New(options Options) *Runner {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Runner{options: options, turn: newTurn()}
+	r := &Runner{options: options, turn: newTurn()}
+	r.wear.tell = r.stuck
+	return r
 }
 
 // native returns OpenVINO with its tokenizer operations, loading it on first use.

@@ -25,7 +25,7 @@ type Vocabulary struct {
 type Options struct {
 	Limit      time.Duration // how long compiling may take: 10 s
 	CacheBytes int64         // compiled grammars that are kept: 64 MiB for each form of the vocabulary
-	Whitespace int           // blanks and line ends in a row between the elements of JSON: 16
+	Whitespace int           // blanks and line ends in a row between the elements of JSON: 1. Small models write many
 	// Stuck is called when compiling went beyond Limit: a thread of this process is lost to it. It should be replaced soon.
 	Stuck func(error)
 }
@@ -38,7 +38,7 @@ func (o Options) withDefaults() Options {
 		o.CacheBytes = 64 << 20
 	}
 	if o.Whitespace == 0 {
-		o.Whitespace = 16
+		o.Whitespace = 1
 	}
 	return o
 }
