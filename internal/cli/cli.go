@@ -63,7 +63,7 @@ func (p Program) root() *cobra.Command {
 	}
 	root.Flags().BoolVar(&hidden, "hidden", false, "start in the tray, without the window")
 	root.AddCommand(p.serveCommand(), p.runCommand(), listCommand(), psCommand(), showCommand(), stopCommand(), connectCommand(),
-		versionCommand(), p.doctorCommand(), engineCommand())
+		versionCommand(), p.doctorCommand(), p.certifyCommand(), engineCommand())
 	return root
 }
 
