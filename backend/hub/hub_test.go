@@ -246,9 +246,11 @@ func TestWrongSizesAreRefused(t *testing.T) {
 		content func([]byte) []byte
 		says    string
 	}{
-		"truncated":   {func(b []byte) []byte { return b[:len(b)-10] }, "are declared"},
-		"longer":      {func(b []byte) []byte { return append(bytes.Clone(b), 'x') }, "are declared"},
-		"LFS pointer": {func([]byte) []byte { return []byte("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 2\n") }, "only a Git LFS pointer"},
+		"truncated": {func(b []byte) []byte { return b[:len(b)-10] }, "are declared"},
+		"longer":    {func(b []byte) []byte { return append(bytes.Clone(b), 'x') }, "are declared"},
+		"LFS pointer": {func([]byte) []byte {
+			return []byte("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 2\n")
+		}, "only a Git LFS pointer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := hubtest.New(t)

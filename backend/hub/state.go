@@ -116,3 +116,32 @@ func (s *state) prefix(size int64) (n int64) {
 }
 
 func (s *state) close() error { return s.out.Close() }
+
+// PartialSuffix ends the name of a file that is not complete.
+const PartialSuffix = ".partial"
+
+// Kept is how many bytes of a file lie at path from an earlier download, complete or with PartialSuffix. Nothing is checked.
+func Kept(f File, path string) int64 {
+	if info, err := os.Stat(path); err == nil && info.Size() == f.Size {
+		return f.Size
+	}
+	data, err := os.Open(path + PartialSuffix)
+	if err != nil {
+		return 0
+	}
+	defer data.Close()
+	out, err := os.Open(path + PartialSuffix + stateSuffix)
+	if err != nil {
+		return 0
+	}
+	defer out.Close()
+	s := &state{out: out}
+	if !s.read(f, data) {
+		return 0
+	}
+	var sum int64
+	for _, n := range s.at {
+		sum += n
+	}
+	return sum
+}

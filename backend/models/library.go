@@ -107,6 +107,10 @@ func match(name string, folders []folder) *folder {
 			return &folders[i]
 		}
 	}
+	// "qwen3" was pulled as the model that the table means by it.
+	if known, ok := Builtin().Find(name); ok && folded(known.Name) != key {
+		return match(known.Name, folders)
+	}
 	return nil
 }
 

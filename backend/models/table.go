@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 
 	"signalbox/backend/llm"
 )
@@ -31,13 +32,14 @@ type Table []Known
 var knownJSON []byte
 
 // Builtin is the table that came with the program.
-func Builtin() Table {
-	var t Table
+func Builtin() Table { return slices.Clone(builtin()) }
+
+var builtin = sync.OnceValue(func() (t Table) {
 	if err := json.Unmarshal(knownJSON, &t); err != nil {
 		panic("models: known.json: " + err.Error()) // ours, and a test reads it
 	}
 	return t
-}
+})
 
 // LoadTable is Builtin and what the file adds to it: new names need no release. The file may only add: no name that the
 // program knows can be led elsewhere by it, and entries that are not well formed are left out.
