@@ -1,4 +1,15 @@
-import type { Chat, Device, Entry, Model, Settings, Status } from '../src/lib/api/types';
+import type {
+  Card,
+  Chat,
+  Device,
+  Download,
+  Entry,
+  Known,
+  LoadedModel,
+  Model,
+  Settings,
+  Status,
+} from '../src/lib/api/types';
 
 export interface MockState {
   status: Status & { devices: Device[]; notices: { level: string; text: string }[] };
@@ -9,8 +20,20 @@ export interface MockState {
   opened: string[];
   desktop: boolean;
   hits: string[];
-  bodies: { model: string; messages: { role: string; content: string }[]; options?: { device?: string } }[];
+  bodies: {
+    model: string;
+    messages: { role: string; content: string }[];
+    options?: { device?: string };
+    keep_alive?: number;
+  }[];
   refuse: { saveChat?: string };
+  missing: Set<string>;
+  offline: boolean;
+  loaded: LoadedModel[];
+  trash: Model[];
+  downloads: Download[];
+  known: Known[];
+  cards: Card[];
 }
 
 export interface Mock {

@@ -13,6 +13,7 @@ import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { dirname, extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { knownModels, libraryRoutes } from './mock-library.mjs';
 import { hostileMarkdown, longAnswer, shortAnswer, thoughts } from './texts.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -91,10 +92,48 @@ export function initialState() {
     hits: [],
     bodies: [],
     refuse: {},
+    /** Routes that this build does not have: "POST /api/pull". */
+    missing: new Set(),
+    /** The hub cannot be reached. */
+    offline: false,
+    loaded: [
+      {
+        name: 'smollm2:135m',
+        device: 'NPU',
+        size: 140_000_000,
+        context_length: 1152,
+        expires_at: '2318-01-01T00:00:00Z',
+      },
+      { name: 'all-minilm', device: 'CPU', size: 25_000_000, context_length: 512, expires_at: '2318-01-01T00:00:00Z' },
+    ],
+    trash: [],
+    downloads: [],
+    known: knownModels,
+    cards: [
+      {
+        model: 'smollm2:135m',
+        device: 'npu:0',
+        label: 'NPU',
+        loads: true,
+        prompt_limit: 1024,
+        decode_tokens_per_second: 31.4,
+        verdict: 'right',
+      },
+      { model: 'smollm2:135m', device: 'cpu:0', label: 'CPU', assumed: true, prompt_limit: 8192 },
+      {
+        model: 'qwen3:4b',
+        device: 'npu:0',
+        label: 'NPU',
+        loads: true,
+        quarantined: 'asked “2+2” it said “!!!!!!!!”',
+        verdict: 'wrong',
+      },
+      { model: 'qwen3:4b', device: 'gpu:0', label: 'GPU', load_error: 'out of memory: 2.4 GB are needed' },
+    ],
   };
 }
 
-function model(name, parameter_size, quantization_level, size, capabilities) {
+export function model(name, parameter_size, quantization_level, size, capabilities) {
   return {
     name,
     model: name,
@@ -212,6 +251,7 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
     'GET /ui/connect': (req, res, _id, query) => json(res, 200, connectOf(state, query.get('model'))),
     'GET /api/tags': (req, res) => json(res, 200, { models: state.models }),
     'POST /api/chat': chat,
+    ...libraryRoutes({ state, json, body, push, sleep, pace, makeModel: model }),
   };
 
   function record(requestId, asked) {
@@ -471,6 +511,11 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
     const route = routes[`${req.method} ${url.pathname}`];
     const byId = parts.length >= 4 && parts[1] === 'ui' ? routes[withId] : undefined;
     try {
+      const key = route ? `${req.method} ${url.pathname}` : withId;
+      if (state.missing.has(key)) {
+        if (req.method === 'GET' && key.includes('/ui/')) return void (await file('/ui/', res));
+        return json(res, 501, { error: `${key} is not supported by this version of Signalbox yet` });
+      }
       if (route) await route(req, res, '', url.searchParams);
       else if (byId) await byId(req, res, decodeURIComponent(parts[3]), url.searchParams);
       else if (req.method === 'GET' && url.pathname.startsWith('/ui')) await file(url.pathname, res);

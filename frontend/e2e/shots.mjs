@@ -89,6 +89,15 @@ for (const scheme of ['light', 'dark']) {
   await shot(`connect-${scheme}`, { scheme, before: (m) => m.seed(20), path: '#/connect/continue' }, async (page) =>
     page.getByText('config.yaml').waitFor(),
   );
+  await shot(`models-${scheme}`, { scheme, path: '#/models/qwen3%3A4b' }, async (page) =>
+    page.getByText('Did not load').waitFor(),
+  );
+  await shot(`models-more-${scheme}`, { scheme, path: '#/models' }, async (page) => {
+    await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
+    await page.getByRole('button', { name: 'Get qwen3:8b' }).click();
+    await page.getByRole('button', { name: 'Search the hub' }).click();
+    await page.waitForTimeout(600);
+  });
   await shot(`settings-${scheme}`, { scheme, path: '#/settings' });
 }
 await shot('streaming', {}, async (page) => {
@@ -116,6 +125,7 @@ await shot('narrow', { width: 640, height: 760 }, async (page) => {
 });
 await shot('narrow-requests', { width: 640, height: 760, before: (m) => m.seed(60), path: '#/requests' });
 await shot('narrow-connect', { width: 640, height: 760, path: '#/connect/codex' });
+await shot('narrow-models', { width: 640, height: 760, path: '#/models/smollm2%3A135m' });
 await shot('narrow-drawer', { width: 640, height: 760 }, async (page) => {
   await page.getByRole('button', { name: 'Chats and views' }).click();
   await page.waitForTimeout(300);

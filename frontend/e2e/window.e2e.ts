@@ -142,6 +142,13 @@ describe('for screen readers', () => {
       await page.goto(`${mock.url}#/requests/seed-3`);
       await page.getByRole('complementary', { name: 'Request' }).waitFor();
       expect(await violations(page)).toEqual([]);
+      await page.goto(`${mock.url}#/models/qwen3%3A4b`);
+      await page.getByText('Did not load').waitFor();
+      expect(await violations(page)).toEqual([]);
+      await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
+      await page.getByRole('button', { name: 'Get qwen3:8b' }).click();
+      await page.getByRole('progressbar').waitFor();
+      expect(await violations(page)).toEqual([]);
       await page.goto(`${mock.url}#/connect/codex`);
       await page.getByText('~/.codex/config.toml').waitFor();
       expect(await violations(page)).toEqual([]);

@@ -25,7 +25,9 @@ export function ordinal(n: number): string {
 
 export function bytes(n: number): string {
   if (n < 1_000_000) return `${Math.max(1, Math.round(n / 1000))} kB`;
-  return n < 1_000_000_000 ? `${Math.round(n / 1_000_000)} MB` : `${(n / 1_000_000_000).toFixed(1)} GB`;
+  return n < 1_000_000_000
+    ? `${Math.round(n / 1_000_000)} MB`
+    : `${(n / 1_000_000_000).toFixed(n < 99_950_000_000 ? 1 : 0)} GB`;
 }
 
 export const clock = (at: Date) =>

@@ -1,6 +1,6 @@
 // The record and the live entry in plain words.
 import { count, duration, ordinal, speed, tokens } from './format';
-import type { Entry, Record, Settings, Status } from './api/types';
+import type { Card, Entry, ModelCard, Record, Settings, Status } from './api/types';
 
 export type LampColour = 'npu' | 'gpu' | 'cpu' | 'mock' | 'none';
 
@@ -179,4 +179,33 @@ export function outlook(status: Status | undefined, settings: Settings | undefin
     .filter((name) => !usable.some((d) => d.class === name));
   const why = missing.length ? ` (no ${missing.join(' or ')} here)` : '';
   return `A short prompt would go to the ${first.label}${why}${second ? `; what does not fit goes to the ${second.label}` : ''}.`;
+}
+
+const capabilities: { [name: string]: string } = {
+  completion: 'chat',
+  tools: 'tools',
+  thinking: 'thinking',
+  insert: 'fill-in-the-middle',
+  embedding: 'embeddings',
+};
+
+export const capabilityWord = (name: string) => capabilities[name] ?? name;
+
+/** The context length in a model's info, which is keyed by its architecture. */
+export function contextLength(card: ModelCard | undefined): number | undefined {
+  const info = card?.model_info ?? {};
+  const key = Object.keys(info).find((name) => name.endsWith('.context_length'));
+  const length = key === undefined ? undefined : info[key];
+  return typeof length === 'number' && length > 0 ? length : undefined;
+}
+
+/** What is known of a model on a device, in a sentence. */
+export function cardSentence(card: Card): string {
+  if (card.quarantined) return `Kept off this device: ${card.quarantined}`;
+  if (card.load_error) return `Did not load: ${card.load_error}`;
+  if (card.assumed) {
+    return card.prompt_limit ? `Not tried yet; prompts up to ${tokens(card.prompt_limit)}` : 'Not tried yet';
+  }
+  const limit = card.prompt_limit ? `Prompts up to ${tokens(card.prompt_limit)}` : 'Runs';
+  return card.verdict === 'right' ? `${limit}; known answers came out right` : limit;
 }

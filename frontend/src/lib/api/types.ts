@@ -112,6 +112,101 @@ export interface Model {
     context_length?: number;
   };
   capabilities?: string[] | null;
+  /** Why it cannot be used. */
+  damaged?: string;
+}
+
+/** What /api/show tells beyond the list. */
+export interface ModelCard {
+  license?: string;
+  details?: Model['details'];
+  model_info?: { [key: string]: unknown };
+  capabilities?: string[] | null;
+  modified_at?: string;
+}
+
+/** What was measured of one model on one device: backend/cards. What is not known is 0 or absent. */
+export interface Card {
+  model: string;
+  /** The device's id. */
+  device: string;
+  label: string;
+  /** Nothing was measured: the limits are those of the files and the settings. */
+  assumed?: boolean;
+  loads?: boolean;
+  load_error?: string;
+  prompt_limit?: number;
+  context_limit?: number;
+  prefill_tokens_per_second?: number;
+  decode_tokens_per_second?: number;
+  verdict?: 'right' | 'wrong' | 'unsure' | '' | string;
+  quarantined?: string;
+}
+
+/** A model in memory. */
+export interface LoadedModel {
+  name: string;
+  device?: string;
+  size: number;
+  context_length?: number;
+  expires_at?: string;
+}
+
+/** One line of a pull: Ollama's. */
+export interface PullFrame {
+  status: string;
+  digest?: string;
+  total?: number;
+  completed?: number;
+}
+
+export interface Download {
+  id: string;
+  model: string;
+  state: 'checking' | 'downloading' | 'verifying' | 'paused' | 'failed' | 'done' | string;
+  total?: number;
+  completed?: number;
+  bytes_per_second?: number | null;
+  error?: string;
+  warnings?: string[] | null;
+}
+
+export interface DiskUse {
+  dir: string;
+  free: number;
+  total: number;
+  models: { name: string; bytes: number; state: string }[] | null;
+  partial?: number;
+  trash?: number;
+  blobs?: number;
+  caches?: number;
+}
+
+/** A well-known model: backend/models/table.go. */
+export interface Known {
+  name: string;
+  repo?: string;
+  kind?: string;
+  parameter_size?: string;
+  quantization?: string;
+  size?: number;
+  npu?: boolean;
+  license?: string;
+  description?: string;
+}
+
+/** What the hub has: backend/hub/search.go. */
+export interface Found {
+  repo: string;
+  task?: string;
+  billions?: number;
+  quantization?: string;
+  npu?: boolean;
+  downloads?: number;
+  likes?: number;
+  modified?: string;
+  license?: string;
+  gated?: boolean;
 }
 
 /** A call that a model wrote. Nothing here runs it. */

@@ -33,7 +33,7 @@ class ModelsState {
   }
 }
 
-const sameModel = (a: string, b: string) => a.replace(/:latest$/, '') === b.replace(/:latest$/, '');
+export const sameModel = (a: string, b: string) => a.replace(/:latest$/, '') === b.replace(/:latest$/, '');
 
 function canChat(model: Model): boolean {
   const can = model.capabilities;

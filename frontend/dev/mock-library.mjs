@@ -1,0 +1,225 @@
+// The mock's models: on disk, in memory, on their way, and on the hub.
+
+export const knownModels = [
+  known(
+    'qwen3:8b',
+    'OpenVINO/Qwen3-8B-int4-cw-ov',
+    '8B',
+    'INT4_SYM',
+    4.8e9,
+    true,
+    'Thinks, calls tools; many languages.',
+  ),
+  known(
+    'qwen3:4b',
+    'OpenVINO/Qwen3-4B-int4-ov',
+    '4B',
+    'INT4_ASYM',
+    2.6e9,
+    false,
+    'Thinks, calls tools; for 16 GB laptops.',
+  ),
+  known(
+    'phi4-mini',
+    'OpenVINO/Phi-4-mini-instruct-int4-ov',
+    '3.8B',
+    'INT4_ASYM',
+    2.4e9,
+    false,
+    'Calls tools; long context.',
+  ),
+  {
+    ...known(
+      'bge-small',
+      'OpenVINO/bge-small-en-v1.5-int8-ov',
+      '33M',
+      'INT8',
+      3.4e7,
+      false,
+      'English texts as vectors.',
+    ),
+    kind: 'embedding',
+  },
+];
+
+function known(name, repo, parameter_size, quantization, size, npu, description) {
+  return { name, repo, kind: 'chat', parameter_size, quantization, size, npu, license: 'apache-2.0', description };
+}
+
+const onHub = [
+  ['OpenVINO/Qwen3-8B-int4-cw-ov', 8, 'int4', true, 41_200],
+  ['OpenVINO/Mistral-7B-Instruct-v0.3-int4-cw-ov', 7, 'int4', true, 12_900],
+  ['OpenVINO/gemma-3-4b-it-int8-ov', 4, 'int8', false, 8_100],
+];
+
+export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel }) {
+  const same = (a, b) => a.replace(/:latest$/, '') === b.replace(/:latest$/, '');
+  const find = (name) => state.models.find((m) => same(m.name, name ?? ''));
+  let sequence = 0;
+
+  function arrived(name) {
+    if (!find(name))
+      state.models.unshift(makeModel(name, '8B', 'INT4_SYM', 4.8e9, ['completion', 'tools', 'thinking']));
+    state.status.models = state.models.length;
+    push();
+  }
+
+  const gone = (name) => {
+    state.loaded = state.loaded.filter((l) => !same(l.name, name));
+    for (const device of state.status.devices) {
+      device.models = device.models.filter((m) => !same(m, name));
+      if (device.model && same(device.model, name)) device.model = undefined;
+    }
+    push();
+  };
+
+  async function advance(download) {
+    while (download.completed < download.total) {
+      await sleep(pace * 4);
+      if (download.state !== 'downloading') return;
+      download.completed = Math.min(download.total, download.completed + download.total / 25);
+    }
+    download.state = 'done';
+    arrived(download.model);
+  }
+
+  const byId = (act) => async (req, res, id) => {
+    const download = state.downloads.find((d) => d.id === id);
+    if (!download) return json(res, 404, { error: 'there is no download with this id' });
+    act(download);
+    res.writeHead(204).end();
+  };
+
+  return {
+    'POST /api/show': async (req, res) => {
+      const { model: name } = await body(req);
+      const found = find(name);
+      if (!found) return json(res, 404, { error: `model '${name}' not found` });
+      json(res, 200, {
+        license: 'Apache License 2.0\n\nLicensed under …',
+        details: found.details,
+        model_info: { 'general.architecture': 'llama', 'llama.context_length': 8192 },
+        capabilities: found.capabilities,
+      });
+    },
+    'GET /api/ps': (req, res) => json(res, 200, { models: state.loaded }),
+    'POST /api/generate': async (req, res) => {
+      const request = await body(req);
+      state.bodies.push(request);
+      gone(request.model);
+      json(res, 200, { model: request.model, response: '', done: true, done_reason: 'unload' });
+    },
+    'DELETE /api/delete': async (req, res) => {
+      const { model: name } = await body(req);
+      if (!name) return json(res, 400, { error: 'name "" is invalid' });
+      const found = find(name);
+      if (!found) return json(res, 404, { error: `model '${name}' not found` });
+      state.models = state.models.filter((m) => m !== found);
+      state.trash.push(found);
+      state.status.models = state.models.length;
+      gone(name);
+      json(res, 200, undefined);
+    },
+    'POST /ui/models/restore': async (req, res) => {
+      const { model: name } = await body(req);
+      if (!name) return json(res, 400, { error: 'model is required' });
+      const found = state.trash.find((m) => same(m.name, name));
+      if (!found) return json(res, 404, { error: 'nothing of that name was deleted since the start' });
+      state.trash = state.trash.filter((m) => m !== found);
+      state.models.push(found);
+      state.status.models = state.models.length;
+      push();
+      res.writeHead(204).end();
+    },
+    'POST /api/pull': async (req, res) => {
+      const { model: name } = await body(req);
+      if (!name) return json(res, 400, { error: 'invalid model name' });
+      if (state.offline) return json(res, 503, { error: 'huggingface.co cannot be reached: connect to the internet' });
+      res.writeHead(200, { 'Content-Type': 'application/x-ndjson' });
+      const line = (frame) => res.write(`${JSON.stringify(frame)}\n`);
+      line({ status: 'pulling manifest' });
+      for (let step = 0; step <= 10 && !res.destroyed; step++) {
+        line({ status: 'pulling aaaaaaaaaaaa', digest: 'sha256:aa', total: 4e8, completed: 4e7 * step });
+        line({
+          status: 'pulling bbbbbbbbbbbb',
+          digest: 'sha256:bb',
+          total: 1e7,
+          completed: 1e6 * Math.min(10, step * 2),
+        });
+        if (name.startsWith('broken') && step === 5) {
+          line({ error: 'openvino_model.bin from the hub is not what the hub declares: it was deleted' });
+          return void res.end();
+        }
+        await sleep(pace * 6);
+      }
+      if (res.destroyed) return;
+      line({ status: 'verifying sha256 digest' });
+      line({ status: 'writing manifest' });
+      arrived(name);
+      line({ status: 'success' });
+      res.end();
+    },
+    'GET /ui/downloads': (req, res) => json(res, 200, { downloads: state.downloads }),
+    'POST /ui/downloads': async (req, res) => {
+      const { model: name } = await body(req);
+      if (state.offline) return json(res, 503, { error: 'huggingface.co cannot be reached: connect to the internet' });
+      const download = {
+        id: `d${++sequence}`,
+        model: name,
+        state: 'downloading',
+        total: 4.8e9,
+        completed: 0,
+        bytes_per_second: 4.2e7,
+      };
+      state.downloads.push(download);
+      void advance(download);
+      json(res, 200, download);
+    },
+    'POST /ui/downloads/:id/pause': byId((d) => Object.assign(d, { state: 'paused' })),
+    'POST /ui/downloads/:id/resume': byId((d) => {
+      Object.assign(d, { state: 'downloading', error: undefined });
+      void advance(d);
+    }),
+    'DELETE /ui/downloads/:id': byId((d) => {
+      d.state = 'cancelled';
+      state.downloads = state.downloads.filter((other) => other !== d);
+    }),
+    'GET /ui/disk': (req, res) =>
+      json(res, 200, {
+        dir: '/home/ada/.local/share/signalbox/models',
+        free: 212e9,
+        total: 494e9,
+        models: state.models.map((m) => ({ name: m.name, bytes: m.size, state: 'ok' })),
+        partial: state.downloads.reduce((sum, d) => sum + (d.state === 'done' ? 0 : d.completed), 0),
+        trash: state.trash.reduce((sum, m) => sum + m.size, 0),
+      }),
+    'GET /api/models/known': (req, res) => json(res, 200, { models: state.known }),
+    'GET /api/search': (req, res, _id, query) => {
+      if (state.offline) return json(res, 503, { error: 'huggingface.co cannot be reached: connect to the internet' });
+      const models = onHub
+        .filter(
+          ([repo, , , npu]) =>
+            (query.get('npu') !== 'true' || npu) && repo.toLowerCase().includes((query.get('q') ?? '').toLowerCase()),
+        )
+        .map(([repo, billions, quantization, npu, downloads]) => ({
+          repo,
+          task: 'chat',
+          billions,
+          quantization,
+          npu,
+          downloads,
+          likes: 12,
+          license: 'apache-2.0',
+          gated: repo.includes('gemma'),
+        }));
+      json(res, 200, { models });
+    },
+    'GET /ui/cards': (req, res) => json(res, 200, { cards: state.cards }),
+    'POST /ui/devices/:id/release': async (req, res, id) => {
+      const { model: name } = await body(req);
+      const held = state.cards.filter((c) => c.device === id && (!name || c.model === name) && c.quarantined);
+      for (const card of held) Object.assign(card, { quarantined: undefined, verdict: '' });
+      json(res, 200, { released: held.length });
+    },
+  };
+}
