@@ -74,7 +74,9 @@ func New(version string, devices func() []Device) *Metrics {
 
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "build_info", Help: "Always 1."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.public.MustRegister(build, stateOf{devices}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.public.MustRegister(build, stateOf{devices})
+	// These tell of the process and of the machine's network.
+	m.window.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

@@ -60,6 +60,10 @@ func clientName(r *http.Request) string {
 			return c.name
 		}
 	}
+	// The libraries of OpenAI and Anthropic name themselves after their class, which packers rename: Continue's says "ls/JS".
+	if lang := r.Header.Get("x-stainless-lang"); lang == "js" || lang == "python" {
+		return "openai-" + lang
+	}
 	if token := product.FindString(r.UserAgent()); token != "" {
 		return token
 	}

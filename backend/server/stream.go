@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,8 +38,22 @@ func (s *Server) call(w *response, r *http.Request, req llm.Request) dispatch.Ca
 	if visitorOf(r).ui {
 		req.Owner = "window" // what the window's chats hold must not be seen through the API's prefix slots
 	}
+	s.logTools(w, req)
 	return dispatch.Call{
 		Request: req, TraceID: w.trace, Route: r.URL.Path, Client: clientName(r), UserAgent: userAgent(r), Arrived: w.arrived,
+	}
+}
+
+// logTools names the tools that a model will not get: an agent that misses one may behave oddly.
+func (s *Server) logTools(w *response, req llm.Request) {
+	var left []string
+	for _, path := range req.Ignored {
+		if strings.HasPrefix(path, "tools[") {
+			left = append(left, path)
+		}
+	}
+	if left != nil {
+		s.log.Info("tools of types that are not functions are left out", "tools", left, "trace", w.trace)
 	}
 }
 

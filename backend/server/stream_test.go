@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -253,6 +254,9 @@ func TestCallsSayWhoAsks(t *testing.T) {
 	_, _ = do(t, "POST", r.public.URL+"/api/generate", chatBody, "X-Signalbox-Device", "NPU")
 	assert.Equal(t, "npu", r.last(t).Request.Device)
 
+	_, _ = do(t, "POST", r.public.URL+"/api/generate", chatBody, "User-Agent", "ls/JS 5.23.2", "X-Stainless-Lang", "js")
+	assert.Equal(t, "openai-js", r.last(t).Client)
+
 	resp := raw(t, r.ui, fmt.Sprintf("POST /api/generate HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nUser-Agent: Mozilla/5.0\r\nContent-Length: %d\r\n\r\n%s",
 		r.access.Host(), enter(t, r), len(chatBody), chatBody))
 	assert.Equal(t, 200, resp.StatusCode)
@@ -332,4 +336,21 @@ func TestB23APanicIsOneRequestsError(t *testing.T) {
 	assert.Error(t, err, "half an answer must not look whole")
 	resp, _ = do(t, "GET", r.public.URL+"/api/version", "")
 	assert.Equal(t, 200, resp.StatusCode)
+}
+
+func TestF28ToolsThatNobodyKnowsAreLeftOutAndNamed(t *testing.T) {
+	var log strings.Builder
+	r := newRig(t, func(d *server.Deps) { d.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	for path, body := range map[string]string{
+		"/v1/responses":        `{"model":"smollm2:135m","input":"x","tools":[{"type":"namespace","name":"n"},{"type":"function","name":"f","parameters":{}}]}`,
+		"/v1/chat/completions": `{"model":"smollm2:135m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"namespace"},{"type":"function","function":{"name":"f"}}]}`,
+		"/v1/messages":         `{"model":"smollm2:135m","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[{"type":"namespace","name":"n"},{"name":"f","input_schema":{}}]}`,
+	} {
+		log.Reset()
+		resp, text := do(t, "POST", r.public.URL+path, body)
+		assert.Equal(t, 200, resp.StatusCode, text)
+		assert.Contains(t, text, `"ignored":["tools[0] (namespace)"]`, path)
+		assert.Contains(t, log.String(), "tools[0] (namespace)", path)
+		assert.Contains(t, string(r.last(t).Request.Tools), `"name":"f"`)
+	}
 }

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -29,9 +30,9 @@ MODEL, URL = "smollm2:135m", "http://127.0.0.1:11434"
 CANNED = "This is a canned answer from the fake engine. No model ran."
 
 
-def say(tool, arguments):
-    """A prompt on which the fake engine calls a tool; when the tool has answered, it gives its canned answer."""
-    return '[[say <tool_call>{"name": "%s", "arguments": %s}</tool_call>]]' % (tool, json.dumps(arguments))
+def call(tool, arguments):
+    """A prompt on which the fake engine calls a tool; when it has the result, it gives its canned answer."""
+    return "[[tool %s %s]]" % (tool, json.dumps(arguments))
 
 
 # ---- installing
@@ -152,7 +153,7 @@ def agents(bin):
             list.append(Client(name, [prompt if a == "PROMPT" else a for a in argv], route=route, large=True, stdin=stdin, **more))
 
         client(name, "hi", requests=1, **more)
-        client(name + " loop", say(*tool), requests=2, **(more | {"engines": ("fake",)}))
+        client(name + " loop", call(*tool), requests=2, **(more | {"engines": ("fake",)}))
 
     note = {"note.txt": "sunny\n"}
     for api, route, base in [("openai-completions", "/v1/chat/completions", "/v1"), ("openai-responses", "/v1/responses", "/v1"), ("anthropic-messages", "/v1/messages", "")]:
@@ -222,6 +223,7 @@ def main():
         install(args.cache, args.large)
     enter_namespace()
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server and the client end too
     bad = count = 0
     with tempfile.TemporaryDirectory() as work:
         for engine in [args.engine] if args.engine else ["fake", "openvino"]:

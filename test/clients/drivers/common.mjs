@@ -4,8 +4,8 @@ export const CANNED = 'This is a canned answer from the fake engine. No model ra
 export const HI = [{ role: 'user', content: 'hi' }];
 export const PARAMETERS = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
 export const WEATHER = { type: 'function', function: { name: 'get_weather', description: 'the weather', parameters: PARAMETERS } };
-// The fake engine says what it is told to, and something else once a tool has answered.
-export const CALL = '[[say <tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>]]';
+// The fake engine calls the tool, and gives its canned answer when it has the result.
+export const CALL = '[[tool get_weather {"city": "Oslo"}]]';
 export const ASK = [{ role: 'user', content: CALL }];
 
 export async function step(name, run) {

@@ -11,8 +11,8 @@ CANNED = "This is a canned answer from the fake engine. No model ran."
 HI = [{"role": "user", "content": "hi"}]
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "the weather", "parameters": PARAMETERS}}
-# The fake engine says what it is told to, and something else once a tool has answered.
-CALL = '[[say <tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>]]'
+# The fake engine calls the tool, and gives its canned answer when it has the result.
+CALL = '[[tool get_weather {"city": "Oslo"}]]'
 ASK = [{"role": "user", "content": CALL}]
 failed = []
 
