@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -85,7 +86,13 @@ func New(library Library, eng Engine, j *journal.Journal, policy func() Policy) 
 // Generate answers a request. The record is complete in every case, the stats are true also with an error.
 func (d *Dispatcher) Generate(ctx context.Context, call Call, answer Answer) (llm.Record, llm.Stats, error) {
 	t, ctx := d.begin(ctx, call)
+	if call.Request.EchoContext {
+		answer.Delta = t.listen(answer.Delta)
+	}
 	stats, err := t.generate(ctx, answer)
+	if err == nil && call.Request.EchoContext {
+		stats.Context = t.context(ctx)
+	}
 	return t.end(ctx, stats, err), stats, cause(ctx, err)
 }
 
@@ -148,8 +155,11 @@ type trip struct {
 	record llm.Record // guarded by mu
 	begun  bool       // Begin was called: the device may not change any more; guarded by mu
 	times  engine.Times
-	turn   bool      // a device gave it a turn
-	first  time.Time // of the first piece; zero until then
+	turn   bool // a device gave it a turn
+	model  llm.ModelRef
+	prompt llm.Prompt
+	said   strings.Builder // the answer, where the request wants its tokens
+	first  time.Time       // of the first piece; zero until then
 }
 
 func (d *Dispatcher) begin(ctx context.Context, call Call) (*trip, context.Context) {
@@ -194,6 +204,7 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 		return llm.Stats{}, t.tooLong(err)
 	}
 	n := len(prompt.Tokens)
+	t.model, t.prompt = model.Ref(), prompt
 	t.set(func(r *llm.Record) { r.PromptTokens = &n })
 
 	timer := time.AfterFunc(beginAfter, func() { _ = t.commit(answer) })
@@ -218,6 +229,23 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	}
 	t.set(next.Record)
 	return t.run(ctx, model, next, generate, form.read(prompt, answer.Delta), answer)
+}
+
+// listen keeps what is delivered.
+func (t *trip) listen(deliver func(llm.Delta) error) func(llm.Delta) error {
+	return func(d llm.Delta) error {
+		t.said.WriteString(d.Text)
+		return deliver(d)
+	}
+}
+
+// context is the tokens of prompt and answer together. Without them the answer is whole all the same, so a fault gives none.
+func (t *trip) context(ctx context.Context) []int32 {
+	together, err := t.d.engine.Prepare(ctx, llm.PrepareRequest{Model: t.model, Prompt: t.said.String(), Context: t.prompt.Tokens})
+	if err != nil {
+		return nil
+	}
+	return together.Tokens
 }
 
 // prepareRequest is what a request's prompt is made from. Generate and Count share it, so that their counts are equal.
