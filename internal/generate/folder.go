@@ -112,16 +112,22 @@ func openGraph(dir, name string) (*ir.Graph, *os.File, ir.Weights, error) {
 	if err != nil {
 		return nil, nil, ir.Weights{}, err
 	}
-	f, err := os.Open(filepath.Join(dir, name+".bin"))
+	f, weights, err := openWeights(filepath.Join(dir, name+".bin"))
+	return g, f, weights, err
+}
+
+// openWeights opens a weights file. The caller closes it.
+func openWeights(path string) (*os.File, ir.Weights, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, ir.Weights{}, err
+		return nil, ir.Weights{}, err
 	}
 	info, err := f.Stat()
 	if err != nil {
 		f.Close()
-		return nil, nil, ir.Weights{}, err
+		return nil, ir.Weights{}, err
 	}
-	return g, f, ir.Weights{ReaderAt: f, Size: info.Size()}, nil
+	return f, ir.Weights{ReaderAt: f, Size: info.Size()}, nil
 }
 
 // checkFolder says which file of a model is missing before OpenVINO says it in its own way.

@@ -154,7 +154,7 @@ func (c *chat) ports() error {
 	if !c.inputs["input_ids"] || !c.inputs["attention_mask"] {
 		return llm.Errorf(llm.CodeUnsupported, "%s is not a language model this engine can run: it lacks input_ids or attention_mask", c.name)
 	}
-	known := []string{"input_ids", "attention_mask", "position_ids", "beam_idx", ir.Positions}
+	known := []string{"input_ids", "attention_mask", "position_ids", "beam_idx", ir.Positions, ir.Mask}
 	for name := range c.inputs {
 		if !slices.Contains(known, name) {
 			return llm.Errorf(llm.CodeUnsupported, "%s needs an input %q that this engine does not know", c.name, name)
@@ -249,8 +249,31 @@ func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef) (*openvino.Mode
 	if err := ir.SliceHead(g); err != nil {
 		r.options.Log.Warn("the head is not sliced: prompts take about twice the time", "model", ref.Name, "reason", err)
 	}
+	if r.class() == llm.CPU && !r.options.OwnMask {
+		if err := takeMask(g, ref.Dir); err != nil {
+			r.options.Log.Debug("the model makes its own attention mask", "model", ref.Name, "reason", err)
+		}
+	}
 	m, err := readChanged(core, g, filepath.Join(ref.Dir, "openvino_model.bin"))
 	return m, e, err
+}
+
+// takeMask lets the model take its attention mask from us, where that is seen to be the same. A window that is told of in
+// the model's config only would not be seen.
+func takeMask(g *ir.Graph, dir string) error {
+	known, err := readFacts(dir)
+	if err != nil {
+		return err
+	}
+	if known.Sliding {
+		return errors.New("its attention looks back over a window only")
+	}
+	f, weights, err := openWeights(filepath.Join(dir, "openvino_model.bin"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return ir.TakeMask(g, weights)
 }
 
 // readChanged reads changed XML with the weights where they are. By way of a private file, for then OpenVINO maps the weights

@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,6 +21,7 @@ type slot struct {
 	mask    input // [1, cache + n]
 	places  input // [1, n]; unused when the model computes positions itself
 	wanted  input // [1, 1, 1]; only with a sliced head
+	scores  scores
 	beam    *openvino.Tensor
 	logits  *openvino.Tensor // of the last inference
 }
@@ -126,6 +128,7 @@ func (s *slot) drop(n int) {
 	}
 	s.dead += len(s.tokens) - n
 	s.tokens = s.tokens[:n]
+	s.scores.stale = true
 }
 
 // forget makes the cache count as empty: the next tokens begin a conversation. For the NPU, which starts over by itself when
@@ -164,11 +167,23 @@ func (s *slot) feed(c *chat, tokens []int32) ([]float32, error) {
 	if s.wanted.name != "" {
 		s.wanted.data[0] = int64(n - 1)
 	}
-	if err := s.request.Infer(); err != nil {
+	if err := s.infer(c, n, past); err != nil {
 		return nil, err
 	}
 	s.tokens = append(s.tokens, tokens...)
 	return s.last()
+}
+
+// infer runs the model once its other inputs are set.
+func (s *slot) infer(c *chat, n, past int) error {
+	if !c.inputs[ir.Mask] {
+		return s.request.Infer()
+	}
+	done, err := s.scores.set(c.lib, s.request, n, past, s.mask.data[:past])
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.request.Infer(), done())
 }
 
 // last returns the logits of the last position.
@@ -202,6 +217,7 @@ func (s *slot) last() ([]float32, error) {
 
 func (s *slot) close() {
 	s.request.Close()
+	s.scores.close()
 	for _, t := range []*openvino.Tensor{s.ids.tensor, s.mask.tensor, s.places.tensor, s.wanted.tensor, s.beam, s.logits} {
 		if t != nil {
 			t.Close()

@@ -154,3 +154,37 @@ func BenchmarkParse(b *testing.B) {
 		require.NoError(b, err)
 	}
 }
+
+func TestAttentionTakesItsMaskFromOutside(t *testing.T) {
+	g := read(t, "openvino_model.xml")
+	require.NoError(t, ir.TakeMask(g, weights(t, "openvino_model.bin")))
+	again, err := ir.Parse(g.Bytes())
+	require.NoError(t, err)
+	layers := again.Layers("ScaledDotProductAttention")
+	require.Len(t, layers, 30)
+	for _, l := range layers {
+		mask, _ := again.Source(l, 3)
+		assert.Equal(t, ir.Mask, mask.Name)
+	}
+}
+
+func TestOtherMasksStayTheModelsOwn(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(testenv.ChatModel(t), "openvino_model.xml"))
+	require.NoError(t, err)
+	for name, change := range map[string][2]string{
+		"a mask for each head":    {"<dim>1</dim>\n\t\t\t\t\t<dim>-1</dim>\n\t\t\t\t\t<dim>-1</dim>\n\t\t\t\t</port>\n\t\t\t</input>", "<dim>9</dim>\n\t\t\t\t\t<dim>-1</dim>\n\t\t\t\t\t<dim>-1</dim>\n\t\t\t\t</port>\n\t\t\t</input>"},
+		"causal by itself":        {`<data causal="false"`, `<data causal="true"`},
+		"an unknown operation":    {`type="Greater"`, `type="Mod"`},
+		"made of another input":   {`names="attention_mask"`, `names="token_type_ids"`},
+		"no attention of a known": {`type="ScaledDotProductAttention"`, `type="Attention"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := strings.ReplaceAll(string(text), change[0], change[1])
+			require.NotEqual(t, string(text), changed)
+			g, err := ir.Parse([]byte(changed))
+			require.NoError(t, err)
+			require.Error(t, ir.TakeMask(g, weights(t, "openvino_model.bin")))
+			assert.Equal(t, changed, string(g.Bytes()), "the graph is as it was")
+		})
+	}
+}
