@@ -267,3 +267,17 @@ func TestF25CountIsWhatGenerateReports(t *testing.T) {
 	_, err = d.Count(t.Context(), unknown)
 	assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err))
 }
+
+func TestTheTokensOfPromptAndAnswerAreToldToWhoWantsThem(t *testing.T) {
+	d, _ := desk(t, func(_ context.Context, job engine.Job) (llm.Stats, error) {
+		return llm.Stats{PromptTokens: 10, CompletionTokens: 1, Finish: llm.FinishStop}, job.OnDelta(llm.Delta{Text: "ok", Tokens: 1})
+	})
+	c := call()
+	_, stats, err := d.Generate(t.Context(), c, new(heard).answer())
+	require.NoError(t, err)
+	assert.Empty(t, stats.Context)
+	c.Request.EchoContext = true
+	_, stats, err = d.Generate(t.Context(), c, new(heard).answer())
+	require.NoError(t, err)
+	assert.Len(t, stats.Context, 10, "as many as the fake engine counts")
+}
