@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"signalbox/backend/dispatch"
+	"signalbox/backend/downloads"
 	"signalbox/backend/journal"
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
@@ -46,6 +47,7 @@ type Backend struct {
 	options   Options
 	log       *slog.Logger
 	library   *models.Library
+	downloads *downloads.Manager
 	journal   *journal.Journal
 	engine    *engines
 	prober    *prober
@@ -97,7 +99,7 @@ func New(o Options) (*Backend, error) {
 	}
 	b.access = server.NewAccess(b.ui.Addr().(*net.TCPAddr).Port, o.Token)
 	b.server = server.New(server.Deps{
-		Dispatch: dispatcher, Models: b.library, Journal: j, Loaded: b.loaded,
+		Dispatch: variants{dispatcher, b.library}, Shop: b.openShop(), Models: b.library, Journal: j, Loaded: b.loaded,
 		Status: b.Status, Watch: b.changed.watch, Run: b.runServer,
 		Settings: b.Settings, SaveSettings: b.SaveSettings,
 		Routing: routing{b, dispatcher}, Desktop: o.Desktop, Frontend: o.Frontend,
@@ -116,6 +118,8 @@ func (b *Backend) Run(ctx context.Context) error {
 	b.work.Go(func() { b.watchChanges(base) })
 	b.work.Go(func() { b.watchSleep(base) })
 	b.work.Go(func() { b.prober.run(base) })
+	b.work.Go(func() { b.sweepModels(base) })
+	b.downloads.Start()
 	b.mu.Lock()
 	b.base = base
 	b.mu.Unlock()
@@ -133,6 +137,7 @@ func (b *Backend) Run(ctx context.Context) error {
 	b.base = nil
 	b.mu.Unlock()
 	stop(llm.Errorf(llm.CodeStopped, "Signalbox is quitting"))
+	b.downloads.Close()
 	err = errors.Join(err, shutdown(goodbye, ui))
 	err = errors.Join(err, b.engine.Close())
 	b.work.Wait()

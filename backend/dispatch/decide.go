@@ -109,19 +109,19 @@ func (d *Dispatcher) Explain(ctx context.Context, call Call) (e Explanation, err
 // deviceFacts is what the engine knows of a device, seen by one model.
 func deviceFacts(s engine.State, model models.Model, excluded string) router.DeviceFacts {
 	f := router.DeviceFacts{
-		Device: s.Device, Quarantined: s.Quarantined[model.Name], Excluded: excluded,
+		Device: s.Device, Quarantined: s.Quarantined[model.Ref().Name], Excluded: excluded,
 		Absent: s.Absent, Longest: s.Longest,
 		Running: s.Running, Queued: s.Queued, Parallel: s.Parallel,
 		// Until it is loaded there, what the model was made for is all we know. The router knows the NPU's own limit.
 		ContextLimit: model.ContextLength, Assumed: true,
 	}
 	for _, loaded := range s.Loaded {
-		if loaded.Model.Name == model.Name {
+		if loaded.Model.Name == model.Ref().Name {
 			f.Loaded, f.Assumed = true, false
 			f.PromptLimit, f.ContextLimit = loaded.Loaded.PromptLimit, loaded.Loaded.ContextLimit
 		}
 	}
-	speed := s.Speeds[model.Name]
+	speed := s.Speeds[model.Ref().Name]
 	f.Prefill = speed.Prefill
 	if speed.Load > 0 {
 		f.Load = &speed.Load

@@ -17,11 +17,16 @@ import (
 // Reserve is what stays free on the disk, whatever is fetched: a full disk breaks more than a download.
 const Reserve = 1 << 30
 
+// ErrNoSpace is in the errors of NoSpace.
+var ErrNoSpace = errors.New("not enough space")
+
 // NoSpace is the answer to what does not fit.
 func NoSpace(need, free int64) error {
-	return llm.Errorf(llm.CodeUnavailable, "there is not enough space: %s are needed and %s are free, of which %s stay free",
+	e := llm.Errorf(llm.CodeUnavailable, "there is not enough space: %s are needed and %s are free, of which %s stay free",
 		humanize.Bytes(uint64(max(0, need))), humanize.Bytes(uint64(max(0, free))), humanize.Bytes(Reserve)).
 		WithHint("`signalbox df` shows what can go")
+	e.Cause = ErrNoSpace
+	return e
 }
 
 // HashFile is the SHA-256 of a file, as 64 hex digits.

@@ -26,7 +26,7 @@ type route struct {
 // apiRoutes is the API: public, and on the window's listener too. GET and HEAD change nothing.
 func (s *Server) apiRoutes() []route {
 	o, ai := ollamaDialect, openaiDialect
-	return []route{
+	return append(s.modelRoutes(), []route{
 		{"GET", "/", o, s.ollamaRoot, false},
 		{"HEAD", "/", o, s.ollamaRoot, false},
 		{"GET", "/api/version", o, s.ollamaVersion, false},
@@ -39,13 +39,6 @@ func (s *Server) apiRoutes() []route {
 		{"POST", "/api/generate", o, s.ollamaGenerate, false},
 		{"POST", "/api/embed", o, s.ollamaEmbed, false},
 		{"POST", "/api/embeddings", o, s.ollamaEmbeddings, false},
-
-		{"POST", "/api/pull", o, notBuilt, true},
-		{"POST", "/api/push", o, notBuilt, true},
-		{"POST", "/api/create", o, notBuilt, true},
-		{"POST", "/api/copy", o, notBuilt, true},
-		{"DELETE", "/api/delete", o, notBuilt, true},
-		{"POST", "/api/blobs/{digest}", o, notBuilt, true},
 
 		{"GET", "/health", o, s.health, false},
 		{"GET", "/health/liveness", o, s.liveness, false},
@@ -69,7 +62,7 @@ func (s *Server) apiRoutes() []route {
 
 		{"POST", "/v1/messages", anthropicDialect, s.anthropicMessages, false},
 		{"POST", "/v1/messages/count_tokens", anthropicDialect, s.anthropicCount, false},
-	}
+	}...)
 }
 
 // publicRoutes is what the public port serves.

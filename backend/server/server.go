@@ -73,6 +73,7 @@ type Deps struct {
 	Settings     func() config.Settings
 	SaveSettings func(config.Settings) error
 	Routing      Routing // nil: nothing is told about it
+	Shop         *Shop   // nil: models cannot be fetched or changed
 	Desktop      Desktop // nil: none here
 	Frontend     fs.FS   // the window's page; nil or without index.html: a page that says so
 

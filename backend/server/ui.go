@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // uiRoutes is what the window's listener has beside the API.
 func (s *Server) uiRoutes(access *Access) []route {
 	o := ollamaDialect
-	return append(append(s.journalRoutes(), s.routingRoutes()...), []route{
+	return append(slices.Concat(s.journalRoutes(), s.routingRoutes(), s.shopRoutes()), []route{
 		{"GET", "/ui/status", o, s.uiStatus, false},
 		{"GET", "/ui/events", o, s.uiEvents, false},
 		{"GET", "/ui/connect", o, s.uiConnect, false},

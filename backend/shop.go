@@ -1,0 +1,107 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"signalbox/backend/dispatch"
+	"signalbox/backend/downloads"
+	"signalbox/backend/hub"
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
+	"signalbox/backend/server"
+	"signalbox/internal/version"
+)
+
+// openShop puts together where models come from and how they are changed.
+func (b *Backend) openShop() *server.Shop {
+	if err := b.library.EmptyTrash(); err != nil { // what was deleted could be brought back until now
+		b.log.Warn("empty the trash", "error", err)
+	}
+	b.library.SetInUse(b.inUse)
+	tokens := &hub.Tokens{File: filepath.Join(b.options.Dirs.Config, "hub-tokens.json"), Getenv: b.options.Getenv}
+	connect := func() (*hub.Client, error) {
+		return hub.New(hub.Options{Endpoint: b.hubEndpoint(), Token: tokens.Get, Agent: "signalbox/" + version.Version})
+	}
+	b.downloads = downloads.New(downloads.Options{
+		Library: b.library, Hub: connect, Table: b.table, Changed: b.changed.wake, Log: b.log,
+		Runtime: func() string { return strings.TrimPrefix(b.engine.provider(), "openvino/") },
+	})
+	return &server.Shop{
+		Library: b.library, Downloads: b.downloads, Hub: connect, Table: b.table, Changed: b.changed.wake,
+		MayPull: func() bool { return !b.Settings().NoClientPull },
+		SetToken: func(token string) error {
+			return tokens.Set(strings.ToLower(strings.TrimRight(cmp.Or(b.hubEndpoint(), hub.DefaultEndpoint), "/")), token)
+		},
+	}
+}
+
+// hubEndpoint is the user's own choice, or the environment's; "" is the hub itself.
+func (b *Backend) hubEndpoint() string {
+	return cmp.Or(b.Settings().HubEndpoint, b.options.Getenv("HF_ENDPOINT"))
+}
+
+// table is the list of well-known models; known.json in the data folder adds to it.
+func (b *Backend) table() models.Table {
+	return models.LoadTable(filepath.Join(b.options.Dirs.Data, "known.json"))
+}
+
+func (b *Backend) inUse(name string) bool {
+	for _, loaded := range b.engine.current().Loaded() {
+		if loaded.Model.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// sweepModels frees what was deleted while it was in use.
+func (b *Backend) sweepModels(ctx context.Context) {
+	tick := time.NewTicker(10 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := b.library.Sweep(); err != nil {
+				b.log.Debug("free deleted models", "error", err)
+			}
+		}
+	}
+}
+
+// variants gives requests what a variant says before they are dispatched.
+type variants struct {
+	*dispatch.Dispatcher
+	library *models.Library
+}
+
+func (v variants) apply(call dispatch.Call) dispatch.Call {
+	if model, err := v.library.Find(call.Request.Model); err == nil { // else the dispatcher says what is wrong
+		call.Request = model.Apply(call.Request)
+	}
+	return call
+}
+
+func (v variants) Generate(ctx context.Context, call dispatch.Call, answer dispatch.Answer) (llm.Record, llm.Stats, error) {
+	return v.Dispatcher.Generate(ctx, v.apply(call), answer)
+}
+
+func (v variants) Count(ctx context.Context, call dispatch.Call) (int, error) {
+	return v.Dispatcher.Count(ctx, v.apply(call))
+}
+
+// Unload frees a variant's files, which the engine knows by the name of the model that has them.
+func (v variants) Unload(ctx context.Context, name string) error {
+	model, err := v.library.Find(name)
+	if err != nil {
+		return err
+	}
+	err = v.Dispatcher.Unload(ctx, model.Ref().Name)
+	return errors.Join(err, v.library.Sweep())
+}
