@@ -70,7 +70,7 @@ func Start(t testing.TB, env []string, args ...string) *Server {
 		home = t.TempDir()
 	}
 	cmd := exec.Command(Binary(t), append([]string{"serve"}, args...)...)
-	cmd.Env = append(append(os.Environ(), "SIGNALBOX_HOST=127.0.0.1:0", "SIGNALBOX_HOME="+home), env...)
+	cmd.Env = append(append(os.Environ(), "SIGNALBOX_HOST=127.0.0.1:0", "SIGNALBOX_PROBE=off", "SIGNALBOX_HOME="+home), env...)
 	return launch(t, cmd, home)
 }
 
