@@ -211,6 +211,14 @@ func bodies(s config.Settings) time.Duration {
 	return time.Duration(s.BodyDays) * 24 * time.Hour
 }
 
+// kept says what is kept of a request, and how long: "metadata/30d", "metadata/30d+body/7d".
+func kept(metadata string, s config.Settings) string {
+	if !s.KeepBodies {
+		return metadata
+	}
+	return fmt.Sprintf("%s+body/%dd", metadata, s.BodyDays)
+}
+
 // policy is what the rules see of the settings, at each decision.
 func (b *Backend) policy() dispatch.Policy {
 	s := b.Settings()
@@ -220,7 +228,7 @@ func (b *Backend) policy() dispatch.Policy {
 			SidePrompt: s.SidePrompt, SideAnswer: s.SideAnswer,
 			OnBattery: s.BatteryNPU && b.knowledge.supply.Source() == power.Battery,
 		},
-		Retention: b.journal.Retention(),
+		Retention: kept(b.journal.Retention(), s),
 		Provider:  b.engine.provider(),
 		KeepAlive: time.Duration(s.KeepAlive),
 	}

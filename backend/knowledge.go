@@ -30,6 +30,8 @@ type knowledge struct {
 	memory  func() int64 // bytes that are free; 0: not known
 
 	mu     sync.Mutex
+	free   int64                // bytes of memory; guarded by mu
+	looked time.Time            // when free was asked for; guarded by mu
 	warmed map[string]time.Time // when a model was last loaded on a device in the background, by both; guarded by mu
 }
 
@@ -142,7 +144,7 @@ func (k *knowledge) advise(facts *router.Facts, model models.Model, client strin
 		facts.Request.Pinned, facts.Request.PinnedBy = pinOf(settings.Pins, model.Name, client)
 	}
 	listed := map[string]bool{}
-	free := k.memory()
+	free := k.freeMemory()
 	for i := range facts.Devices {
 		d := &facts.Devices[i]
 		listed[d.ID()] = true
@@ -156,6 +158,18 @@ func (k *knowledge) advise(facts *router.Facts, model models.Model, client strin
 			facts.Devices = append(facts.Devices, router.DeviceFacts{Device: seen.Device, Absent: missing(seen)})
 		}
 	}
+}
+
+// memoryFresh is how long an answer about memory is used again: decisions are made often, and asking reads several files.
+const memoryFresh = time.Second
+
+func (k *knowledge) freeMemory() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Since(k.looked) > memoryFresh {
+		k.free, k.looked = k.memory(), time.Now()
+	}
+	return k.free
 }
 
 func missing(seen cards.Seen) string {

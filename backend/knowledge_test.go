@@ -268,7 +268,7 @@ func TestADeviceOfAnEarlierRunIsMissed(t *testing.T) {
 func TestMemoryIsLookedAtBeforeALoad(t *testing.T) { // field report 13
 	asked(t, time.Hour)
 	b, _ := start(t, t.TempDir())
-	b.knowledge.memory = func() int64 { return 6e9 }
+	b.knowledge.memory, b.knowledge.looked = func() int64 { return 6e9 }, time.Time{}
 	facts := router.Facts{Model: router.Model{Name: "large"}, Devices: []router.DeviceFacts{{Device: llm.Device{Class: llm.CPU}}}}
 	b.knowledge.advise(&facts, models.Model{Name: "large", Kind: models.KindChat, Size: 9e9}, "curl")
 	_, err := router.Decide(facts)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -138,8 +139,9 @@ func uptime() time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// Driver names the version of what drives GPUs and NPUs here: their drivers are part of the kernel.
-func Driver() string {
+// Driver names the version of what drives GPUs and NPUs here: their drivers are part of the kernel, which does not change
+// while this program runs.
+var Driver = sync.OnceValue(func() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return strings.TrimSpace(string(text))
-}
+})
