@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/backend/models"
+)
+
+func importCommand() *cobra.Command {
+	var name string
+	var reference bool
+	cmd := &cobra.Command{
+		Use: "import FOLDER", Short: "Add a folder with an OpenVINO model", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if models.IsGGUF(path) {
+				return models.Builtin().RefuseGGUF(path)
+			}
+			if _, err := os.Stat(path); err != nil {
+				return err
+			}
+			c, err := connect()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			if err := c.follow(ctx, "POST", "/desktop/import", map[string]any{"path": path, "name": name, "reference": reference}, newBars(cmd.ErrOrStderr())); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "imported %s\n", printable(path))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "what the model is called; default: the folder's name")
+	cmd.Flags().BoolVar(&reference, "reference", false, "leave the files where they are")
+	return cmd
+}
