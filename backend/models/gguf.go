@@ -80,7 +80,9 @@ func (d *ggufReader) bytes(n uint64) []byte {
 		return nil
 	}
 	b := make([]byte, n)
-	_, d.err = io.ReadFull(d.r, b)
+	if _, d.err = io.ReadFull(d.r, b); d.err != nil {
+		return nil
+	}
 	return b
 }
 
