@@ -28,6 +28,7 @@ type knowledge struct {
 	supply  power.Supply
 	meter   power.Meter
 	memory  func() int64 // bytes that are free; 0: not known
+	fake    bool         // nothing that was here once is missed
 
 	mu     sync.Mutex
 	free   int64                // bytes of memory; guarded by mu
@@ -36,7 +37,7 @@ type knowledge struct {
 }
 
 func newKnowledge(b *Backend) *knowledge {
-	k := &knowledge{backend: b, memory: power.FreeMemory, warmed: map[string]time.Time{}}
+	k := &knowledge{backend: b, memory: power.FreeMemory, fake: b.options.Fake, warmed: map[string]time.Time{}}
 	var notice string
 	k.cards, notice = cards.Open(filepath.Join(b.options.Dirs.Data, "cards.json"), func(err error) {
 		b.log.Warn("cards", "error", err)
@@ -154,7 +155,7 @@ func (k *knowledge) advise(facts *router.Facts, model models.Model, client strin
 		}
 	}
 	for _, seen := range k.cards.Seen() {
-		if !listed[seen.Device.ID()] && !k.backend.options.Fake {
+		if !listed[seen.Device.ID()] && !k.fake {
 			facts.Devices = append(facts.Devices, router.DeviceFacts{Device: seen.Device, Absent: missing(seen)})
 		}
 	}

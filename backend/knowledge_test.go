@@ -252,7 +252,7 @@ func TestSettingsDecideAtTheNextRequest(t *testing.T) {
 func TestADeviceOfAnEarlierRunIsMissed(t *testing.T) {
 	asked(t, time.Hour)
 	b, _ := start(t, t.TempDir())
-	b.options.Fake = false // only what is no fake is missed
+	b.knowledge.fake = false // only what is no fake is missed
 	npu := llm.Device{Class: llm.NPU, Name: "AI Boost", Runtime: "NPU"}
 	b.knowledge.cards.See([]llm.Device{npu}, time.Date(2026, 11, 28, 12, 0, 0, 0, time.Local))
 	facts := router.Facts{Devices: []router.DeviceFacts{{Device: llm.Device{Class: llm.CPU}}}}
@@ -262,7 +262,6 @@ func TestADeviceOfAnEarlierRunIsMissed(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "CPU", d.Device.Label())
 	assert.Contains(t, d.Reason, "it was here on 28 November 2026 and is not found now")
-	b.options.Fake = true
 }
 
 func TestMemoryIsLookedAtBeforeALoad(t *testing.T) { // field report 13
