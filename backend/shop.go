@@ -33,11 +33,23 @@ func (b *Backend) openShop() *server.Shop {
 	})
 	return &server.Shop{
 		Library: b.library, Downloads: b.downloads, Hub: connect, Table: b.table, Changed: b.changed.wake,
+		Moved:   b.modelsMoved,
 		MayPull: func() bool { return !b.Settings().NoClientPull },
 		SetToken: func(token string) error {
 			return tokens.Set(strings.ToLower(strings.TrimRight(cmp.Or(b.hubEndpoint(), hub.DefaultEndpoint), "/")), token)
 		},
 	}
+}
+
+// modelsMoved opens the library in another folder, and at every next start.
+func (b *Backend) modelsMoved(to string) error {
+	s := b.Settings()
+	s.ModelsDir = to
+	if err := b.SaveSettings(s); err != nil {
+		return err
+	}
+	b.library.Reopen(b.modelDirs()...)
+	return nil
 }
 
 // hubEndpoint is the user's own choice, or the environment's; "" is the hub itself.

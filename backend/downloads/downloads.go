@@ -186,6 +186,18 @@ func (m *Manager) List() []Download {
 	return list
 }
 
+// Busy tells whether a download runs.
+func (m *Manager) Busy() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range m.list {
+		if d.cancel != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Begin starts a download that nobody need wait for.
 func (m *Manager) Begin(name string) (Download, error) {
 	ref, err := m.o.Table().ParseReference(name)

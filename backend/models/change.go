@@ -32,10 +32,10 @@ func (l *Library) SetInUse(inUse func(name string) bool) {
 
 // Own is the user's own folder; "" when there is none.
 func (l *Library) Own() string {
-	if len(l.dirs) == 0 {
-		return ""
+	if dirs := l.dirs(); len(dirs) > 0 {
+		return dirs[0]
 	}
-	return l.dirs[0]
+	return ""
 }
 
 // change runs one change at a time, over all processes that share the folder, with a scan of how things are.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,12 +166,19 @@ func TestMoveTakesEverythingAlong(t *testing.T) {
 	l := models.Open(dir)
 	require.NoError(t, l.Create(models.Creation{Name: "v", From: "m", System: "s"}))
 	digest := find(t, l, "m").Digest
-	require.NoError(t, l.Move(t.Context(), to, func(int64, int64) {}))
-	assert.Empty(t, names(t, l))
-	moved := models.Open(to)
-	assert.Equal(t, digest, find(t, moved, "m").Digest)
-	assert.Equal(t, "m", find(t, moved, "v").Parent)
-	assert.ErrorContains(t, moved.Move(t.Context(), filepath.Join(to, "x"), func(int64, int64) {}), "within the folder")
+	failed := errors.New("the setting cannot be saved")
+	assert.ErrorIs(t, l.Move(t.Context(), to, func(int64, int64) {}, func(string) error { return failed }), failed)
+	assert.ElementsMatch(t, []string{"m", "v"}, names(t, l), "all is as it was")
+	require.NoError(t, l.Move(t.Context(), to, func(int64, int64) {}, func(to string) error {
+		l.Reopen(to)
+		return nil
+	}))
+	assert.ElementsMatch(t, []string{"m", "v"}, names(t, l))
+	assert.Equal(t, digest, find(t, l, "m").Digest)
+	assert.Contains(t, find(t, l, "m").Dir, to)
+	assert.Equal(t, "m", find(t, l, "v").Parent)
+	assert.Empty(t, names(t, models.Open(dir)))
+	assert.ErrorContains(t, l.Move(t.Context(), filepath.Join(to, "x"), func(int64, int64) {}, nil), "within the folder")
 }
 
 func TestTwoProcessesShareALibrary(t *testing.T) {

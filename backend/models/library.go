@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Library is a set of folders that hold models. Its methods may be called from several goroutines at once.
 type Library struct {
-	dirs  []string
-	cache *cache
+	place atomic.Pointer[place]
 	locks sync.Map // by folder: one inspection of a folder at a time
 
 	changing sync.Mutex        // one change at a time
@@ -25,14 +25,31 @@ type Library struct {
 // Open makes a library over the folders. The first is the user's own, and also keeps what was worked out about the models;
 // the others are read-only. Nothing is read yet, and a folder need not exist.
 func Open(dirs ...string) *Library {
-	l := &Library{dirs: slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == "" })}
-	path := ""
-	if len(l.dirs) > 0 {
-		path = filepath.Join(l.dirs[0], ".library.json")
-	}
-	l.cache = newCache(path)
+	l := &Library{}
+	l.Reopen(dirs...)
 	return l
 }
+
+// place is where the models are.
+type place struct {
+	dirs  []string
+	cache *cache
+}
+
+// Reopen puts the library over other folders, as Open does.
+func (l *Library) Reopen(dirs ...string) {
+	p := &place{dirs: slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == "" })}
+	path := ""
+	if len(p.dirs) > 0 {
+		path = filepath.Join(p.dirs[0], ".library.json")
+	}
+	p.cache = newCache(path)
+	l.place.Store(p)
+}
+
+func (l *Library) dirs() []string { return l.place.Load().dirs }
+
+func (l *Library) cache() *cache { return l.place.Load().cache }
 
 // folder is a folder that has something of a model.
 type folder struct {
@@ -65,7 +82,7 @@ func (l *Library) List() ([]Model, error) {
 			models = append(models, l.inspect(f, folders))
 		}
 	}
-	if err := l.cache.save(folders); err != nil {
+	if err := l.cache().save(folders); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(models, func(a, b Model) int { return b.ModifiedAt.Compare(a.ModifiedAt) })
@@ -118,7 +135,7 @@ func match(name string, folders []folder) *folder {
 func (l *Library) scan() ([]folder, error) {
 	var folders []folder
 	taken := map[string]bool{}
-	for i, dir := range l.dirs {
+	for i, dir := range l.dirs() {
 		entries, err := os.ReadDir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -195,11 +212,11 @@ func (l *Library) inspect(f folder, all []folder) Model {
 	lock, _ := l.locks.LoadOrStore(f.home, &sync.Mutex{})
 	lock.(*sync.Mutex).Lock()
 	defer lock.(*sync.Mutex).Unlock()
-	m, known := l.cache.get(f)
+	m, known := l.cache().get(f)
 	if !known {
 		var err error
 		if m, err = examine(f); err == nil {
-			l.cache.put(f, m)
+			l.cache().put(f, m)
 		}
 	}
 	m.Dir, m.ReadOnly, m.Imported = f.dir, f.readOnly, f.dir != f.home

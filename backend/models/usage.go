@@ -136,9 +136,9 @@ func existing(dir string) string {
 	}
 }
 
-// Move copies the user's own models to another folder, and then removes them here. When it fails or ctx ends, everything is
-// still here. The caller opens the library anew over the other folder.
-func (l *Library) Move(ctx context.Context, to string, progress func(done, total int64)) error {
+// Move takes the user's own models, and what is being fetched, to another folder: it copies them, calls moved, in which the
+// caller opens the library there, and then removes them here. When it fails or ctx ends before that, everything is as it was.
+func (l *Library) Move(ctx context.Context, to string, progress func(done, total int64), moved func(to string) error) error {
 	to, err := filepath.Abs(to)
 	if err != nil {
 		return err
@@ -147,36 +147,49 @@ func (l *Library) Move(ctx context.Context, to string, progress func(done, total
 		return llm.Errorf(llm.CodeInvalid, "%s is within the folder that is to be moved", to)
 	}
 	return l.change(func(folders []folder) error {
-		var own []folder
-		var total, done int64
+		own := []string{filepath.Join(l.Own(), PartialDir)}
 		for _, f := range folders {
 			if !f.readOnly {
-				own, total = append(own, f), total+sizeOf(f.home)
+				own = append(own, f.home)
 			}
 		}
-		if err := os.MkdirAll(to, 0o700); err != nil {
-			return err
+		made, err := copyAll(ctx, own, to, progress)
+		if err == nil {
+			err = moved(to)
 		}
-		if free, _, err := Space(to); err == nil && free < total+Reserve {
-			return NoSpace(total, free)
+		if err != nil {
+			return errors.Join(err, removeAll(made))
 		}
-		var made []string
-		for _, f := range own {
-			target := filepath.Join(to, filepath.Base(f.home))
-			if _, err := os.Lstat(target); err == nil {
-				return errors.Join(llm.Errorf(llm.CodeInvalid, "%s is there already", target), removeAll(made))
-			}
-			made = append(made, target)
-			if err := copyTree(ctx, f.home, target, func(n int) { done += int64(n); progress(min(done, total), total) }); err != nil {
-				return errors.Join(err, removeAll(made))
-			}
-		}
-		var errs []error
-		for _, f := range own {
-			errs = append(errs, removeTree(f.home))
-		}
-		return errors.Join(errs...)
+		return removeAll(own)
 	})
+}
+
+// copyAll copies folders into another one, and tells which it made there.
+func copyAll(ctx context.Context, folders []string, to string, progress func(done, total int64)) (made []string, err error) {
+	var total, done int64
+	for _, f := range folders {
+		total += sizeOf(f)
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return nil, err
+	}
+	if free, _, err := Space(to); err == nil && free < total+Reserve {
+		return nil, NoSpace(total, free)
+	}
+	for _, f := range folders {
+		if _, err := os.Lstat(f); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		target := filepath.Join(to, filepath.Base(f))
+		if _, err := os.Lstat(target); err == nil {
+			return made, llm.Errorf(llm.CodeInvalid, "%s is there already: choose an empty folder", target)
+		}
+		made = append(made, target)
+		if err := copyTree(ctx, f, target, func(n int) { done += int64(n); progress(min(done, total), total) }); err != nil {
+			return made, err
+		}
+	}
+	return made, nil
 }
 
 func removeAll(paths []string) error {

@@ -32,7 +32,8 @@ type Shop struct {
 	Table     func() models.Table
 	MayPull   func() bool // clients may download, beside the window and the command line
 	SetToken  func(token string) error
-	Changed   func() // the models have changed
+	Changed   func()                // the models have changed
+	Moved     func(to string) error // opens the library there and says so in the settings; nil: it stays
 	Space     func(dir string) (free, total int64, err error)
 }
 
@@ -66,6 +67,7 @@ func (s *Server) shopRoutes() []route {
 		{"GET", "/ui/disk", o, s.disk, false},
 		{"POST", "/ui/models/restore", o, s.restoreModel, false},
 		{"POST", "/ui/models/verify", o, s.verifyModel, false},
+		{"POST", "/ui/models/move", o, s.moveModels, false},
 		{"PUT", "/ui/hub/token", o, s.setToken, false},
 		{"POST", "/desktop/import", o, s.importModel, false},
 	})
@@ -511,6 +513,46 @@ func (s *Server) setToken(w *response, r *http.Request) error {
 	return nil
 }
 
+// moveModels takes the library to another folder of this computer: lines of progress, then success.
+func (s *Server) moveModels(w *response, r *http.Request) error {
+	var req struct {
+		To string `json:"to"`
+	}
+	if err := decode(w, r, &req); err != nil {
+		return err
+	}
+	switch {
+	case !onThisComputer(req.To):
+		return llm.Errorf(llm.CodeInvalid, "to must be the full path of a folder on this computer")
+	case s.deps.Shop.Moved == nil:
+		return notBuilt(w, r)
+	case s.deps.Shop.Downloads.Busy():
+		return llm.Errorf(llm.CodeInvalid, "a download runs: pause it, and move the models then")
+	}
+	out := &lineStream{w: w}
+	err := s.deps.Shop.Library.Move(r.Context(), req.To, out.progress("moving"), s.deps.Shop.Moved)
+	if err != nil {
+		return out.end(r.Context(), err)
+	}
+	s.modelsChanged()
+	return out.end(r.Context(), out.send(ollama.StatusFrame("success")))
+}
+
+// progress is told bytes, and tells now and then.
+func (l *lineStream) progress(status string) func(done, total int64) {
+	last := time.Time{}
+	return func(done, total int64) {
+		if done == total || time.Since(last) >= 100*time.Millisecond {
+			last = time.Now()
+			_ = l.send(ollama.FileFrame(status, "", total, done)) // when nobody reads, the context ends it
+		}
+	}
+}
+
+func onThisComputer(path string) bool {
+	return filepath.IsAbs(path) && !strings.HasPrefix(path, `\\`) && !strings.HasPrefix(path, "//")
+}
+
 // importModel adds a folder of this computer: lines of progress, then the name.
 func (s *Server) importModel(w *response, r *http.Request) error {
 	var req struct {
@@ -521,18 +563,11 @@ func (s *Server) importModel(w *response, r *http.Request) error {
 	if err := decode(w, r, &req); err != nil {
 		return err
 	}
-	if !filepath.IsAbs(req.Path) || strings.HasPrefix(req.Path, `\\`) || strings.HasPrefix(req.Path, "//") {
+	if !onThisComputer(req.Path) {
 		return llm.Errorf(llm.CodeInvalid, "path must be the full path of a folder on this computer")
 	}
 	out := &lineStream{w: w}
-	last := time.Time{}
-	name, err := s.deps.Shop.Library.Import(r.Context(), req.Path, req.Name, req.Reference, func(done, total int64) {
-		if done < total && time.Since(last) < 100*time.Millisecond {
-			return
-		}
-		last = time.Now()
-		_ = out.send(ollama.FileFrame("copying", "", total, done)) // when nobody reads, the context ends it
-	})
+	name, err := s.deps.Shop.Library.Import(r.Context(), req.Path, req.Name, req.Reference, out.progress("copying"))
 	if err != nil {
 		return out.end(r.Context(), err)
 	}
