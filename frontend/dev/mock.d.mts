@@ -31,6 +31,7 @@ export interface MockState {
   offline: boolean;
   loaded: LoadedModel[];
   trash: Model[];
+  kept: Map<string, string>;
   downloads: Download[];
   known: Known[];
   cards: Card[];

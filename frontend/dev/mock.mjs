@@ -13,6 +13,7 @@ import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { dirname, extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { requestRoutes } from './mock-requests.mjs';
 import { knownModels, libraryRoutes } from './mock-library.mjs';
 import { hostileMarkdown, longAnswer, shortAnswer, thoughts } from './texts.mjs';
 
@@ -107,6 +108,8 @@ export function initialState() {
       { name: 'all-minilm', device: 'CPU', size: 25_000_000, context_length: 512, expires_at: '2318-01-01T00:00:00Z' },
     ],
     trash: [],
+    /** Prompts and answers of requests, by id. */
+    kept: new Map(),
     downloads: [],
     known: knownModels,
     cards: [
@@ -193,12 +196,7 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
         res.write(`event: request\ndata: ${JSON.stringify(entry)}\n\n`);
       }
     },
-    'GET /ui/requests': (req, res, _id, query) => {
-      const before = Date.parse(query.get('before') ?? '') || Infinity;
-      const limit = Number(query.get('limit') ?? 50);
-      const older = state.entries.filter((e) => Date.parse(e.started_at) < before);
-      json(res, 200, { requests: older.slice(0, limit), more: older.length > limit });
-    },
+    ...requestRoutes({ state, json, body, sleep, pace }),
     'GET /ui/requests/:id': (req, res, id) => {
       const entry = state.entries.find((e) => e.trace_id === id);
       json(res, entry ? 200 : 404, entry ?? { error: 'no such request' });

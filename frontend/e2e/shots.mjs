@@ -89,6 +89,40 @@ for (const scheme of ['light', 'dark']) {
   await shot(`connect-${scheme}`, { scheme, before: (m) => m.seed(20), path: '#/connect/continue' }, async (page) =>
     page.getByText('config.yaml').waitFor(),
   );
+  await shot(
+    `panel-${scheme}`,
+    {
+      scheme,
+      before: (m) => {
+        m.seed(60);
+        m.state.kept.set('seed-0', 'An answer.');
+      },
+      path: '#/requests/seed-0',
+    },
+    async (page, mock) => {
+      const ask = (id, words, device) =>
+        fetch(`http://127.0.0.1:${mock.port}/api/chat`, {
+          method: 'POST',
+          headers: { 'X-Request-ID': id, 'User-Agent': 'Zed/0.219.0' },
+          body: JSON.stringify({
+            model: 'smollm2:135m',
+            messages: [{ role: 'user', content: words }],
+            options: { device },
+          }),
+        }).catch(() => {});
+      void ask('a', 'Explain [[long]] [[slow 60]]', 'npu');
+      void ask('b', 'Explain [[queue]]', 'cpu');
+      await page.waitForTimeout(2600);
+      void ask('c', 'Explain [[queue]]', 'npu');
+      await page.waitForTimeout(500);
+    },
+  );
+  await shot(`explain-${scheme}`, { scheme, path: '#/requests' }, async (page) => {
+    await page.getByRole('button', { name: 'Where would it go?' }).click();
+    await page.locator('#explain-prompt').fill('word '.repeat(2000));
+    await page.getByRole('button', { name: 'Explain' }).click();
+    await page.getByText('What is known').waitFor();
+  });
   await shot(`models-${scheme}`, { scheme, path: '#/models/qwen3%3A4b' }, async (page) =>
     page.getByText('Did not load').waitFor(),
   );

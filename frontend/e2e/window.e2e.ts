@@ -203,6 +203,81 @@ describe('requests', () => {
       .toBe(1);
   });
 
+  it('searches the journal beyond what is listed, and exports what is shown', async () => {
+    const { page } = await start({ before: (m) => m.seed(3000), path: '#/requests' });
+    await page.locator('[data-row="0"]').waitFor();
+    await page.getByRole('textbox', { name: 'Search requests' }).fill('seed-2999');
+    await page.locator('[data-trace="seed-2999"]').waitFor();
+    expect(await page.locator('[data-row]').count()).toBe(1);
+    const download = page.waitForEvent('download');
+    await page.getByRole('link', { name: 'Export as CSV' }).click();
+    expect((await download).url()).toContain('/ui/requests/export?format=csv&q=seed-2999');
+    await page.getByRole('button', { name: 'Clear' }).click();
+    await page.locator('[data-trace="seed-0"]').waitFor();
+    await page.getByText(/^Last 24 hours: /).waitFor();
+  });
+
+  it('shows what each device does, and leads to the request', async () => {
+    const { page } = await start({ pace: 40, path: '#/requests' });
+    const panel = page.getByRole('region', { name: 'What each device does now' });
+    await panel.getByText('clear; smollm2:135m loaded').waitFor();
+    const mock = opened!.mock;
+    const ask = (id: string, words: string) =>
+      fetch(`http://127.0.0.1:${mock.port}/api/chat`, {
+        method: 'POST',
+        headers: { 'X-Request-ID': id },
+        body: JSON.stringify({ model: 'smollm2:135m', messages: [{ role: 'user', content: words }] }),
+      })
+        .then((response) => response.text())
+        .catch(() => '');
+    void ask('first', 'Explain [[queue]] [[long]]');
+    await panel.getByRole('button', { name: '1 waiting' }).waitFor();
+    await panel.getByRole('button', { name: /compiling for NPU, \d+ s/ }).waitFor();
+    await panel.getByRole('button', { name: /decoding \d+/ }).click();
+    await page.getByRole('complementary', { name: 'Request' }).waitFor();
+    expect(page.url()).toContain('#/requests/first');
+  });
+
+  it('explains where something would go', async () => {
+    const { page } = await start({ path: '#/requests' });
+    await page.getByRole('button', { name: 'Where would it go?' }).click();
+    await page.getByRole('textbox', { name: /What would be asked/ }).fill('word '.repeat(2000));
+    await page.getByRole('button', { name: 'Explain' }).click();
+    await page.getByText("2500 prompt tokens are more than the NPU's 1,024.").waitFor();
+    await page.getByText('first token after about 400 ms').waitFor();
+  });
+
+  it('runs a request again on another device and shows both answers', async () => {
+    const { page } = await start({
+      before: (m) => {
+        m.seed(3);
+        m.state.kept.set('seed-0', 'An answer.');
+      },
+      path: '#/requests/seed-1',
+    });
+    await page.getByRole('complementary', { name: 'Request' }).getByText('Record', { exact: true }).waitFor();
+    expect(await page.getByText('Run again on').count()).toBe(0);
+    await page.locator('[data-trace="seed-0"]').click();
+    await page.getByRole('button', { name: 'CPU', exact: true }).click();
+    const dialog = page.getByRole('dialog', { name: 'Run again' });
+    await dialog.getByRole('region', { name: 'Again, on CPU' }).getByText('And <b>once more</b>.').waitFor();
+    await dialog.getByText('17 tok/s · first after 410 ms').waitFor();
+    await dialog.getByRole('region', { name: 'Then, on NPU' }).getByText('An answer.').waitFor();
+  });
+
+  it('has no button for what this build cannot do', async () => {
+    const { page } = await start({
+      before: (m) => {
+        m.seed(3);
+        m.state.missing = new Set(['GET /ui/requests/totals', 'POST /api/route/explain']);
+      },
+      path: '#/requests/seed-1',
+    });
+    await page.getByRole('complementary', { name: 'Request' }).waitFor();
+    expect(await page.getByRole('link', { name: 'Export as CSV' }).count()).toBe(0);
+    expect(await page.getByRole('button', { name: 'Where would it go?' }).count()).toBe(0);
+  });
+
   it('stays smooth while many requests change', async () => {
     const { page, mock } = await start({ before: (m) => m.seed(2000), path: '#/requests' });
     await page.locator('[data-row="0"]').waitFor();

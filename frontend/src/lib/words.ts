@@ -96,7 +96,7 @@ export const outcomeSentence: { [outcome: string]: string } = {
 };
 
 export interface Phase {
-  name: 'queue' | 'load' | 'prefill' | 'decode';
+  name: 'queue' | 'load' | 'prefill' | 'decode' | 'cancel';
   label: string;
   ms: number;
 }
@@ -108,6 +108,7 @@ export function phases(record: Record): Phase[] {
     ['load', 'Load', record.load_ms],
     ['prefill', 'Prefill', record.prefill_ms],
     ['decode', 'Decode', record.decode_ms],
+    ['cancel', 'Cancel to free', record.cancel_ms],
   ];
   return all.flatMap(([name, label, ms]) => (ms == null ? [] : [{ name, label, ms }]));
 }
@@ -140,9 +141,12 @@ export function facts(record: Record): Fact[] {
   if (record.completion_tokens != null) add('Answer', tokens(record.completion_tokens));
   if (record.tokens_per_second != null) add('Speed', speed(record.tokens_per_second));
   ms('First token after', record.ttft_ms);
-  ms('Stopped within', record.cancel_ms);
   add('Not honoured', record.ignored?.join(', '));
   add('Cut to a limit', record.clamped?.join(', '));
+  add(
+    'Power',
+    { mains: 'From the mains', battery: 'From the battery' }[record.power_source ?? ''] ?? record.power_source,
+  );
   if (record.cost_estimate?.device_seconds != null) {
     const joules = record.cost_estimate.energy_joules;
     add(

@@ -12,7 +12,8 @@ export function guardNavigation(target: Document): () => void {
     if (copy) return void copyCode(copy);
     const link = element?.closest<HTMLAnchorElement>('a[href]');
     const href = link?.getAttribute('href') ?? '';
-    if (!link || href.startsWith('#/')) return;
+    // A download comes from our own listener and leaves the page where it is.
+    if (!link || href.startsWith('#/') || (link.hasAttribute('download') && href.startsWith('/ui/'))) return;
     event.preventDefault();
     openExternal(href).catch((err: Error) => toasts.show(`Link not opened: ${err.message}`, { level: 'error' }));
   };

@@ -1,6 +1,18 @@
 // The listener's JSON endpoints, one function each.
-import { call, send } from './http';
-import type { Chat, ChatSummary, Connect, Entry, Model, Settings, Status } from './types';
+import { call, changes, optional, send } from './http';
+import type {
+  Chat,
+  ChatSummary,
+  Connect,
+  Entry,
+  Explanation,
+  Model,
+  Replay,
+  RequestFilter,
+  Settings,
+  Status,
+  Totals,
+} from './types';
 
 export const status = () => call<Status>('GET', '/ui/status');
 
@@ -36,8 +48,15 @@ export const saveChat = (c: Chat, keepalive = false) =>
 
 export const deleteChat = (id: string) => send('DELETE', `/ui/chats/${encodeURIComponent(id)}`);
 
-export async function requests(limit: number, before?: string): Promise<{ requests: Entry[]; more: boolean }> {
-  const query = new URLSearchParams({ limit: String(limit), ...(before ? { before } : {}) });
+/** The filter as a query, without what is empty. */
+const narrowed = (filter: RequestFilter) => Object.fromEntries(Object.entries(filter).filter(([, value]) => value));
+
+export async function requests(
+  limit: number,
+  before?: string,
+  filter: RequestFilter = {},
+): Promise<{ requests: Entry[]; more: boolean }> {
+  const query = new URLSearchParams({ limit: String(limit), ...(before ? { before } : {}), ...narrowed(filter) });
   const page = await call<{ requests: Entry[] | null; more?: boolean }>('GET', `/ui/requests?${query}`);
   return { requests: page.requests ?? [], more: page.more ?? false };
 }
@@ -45,3 +64,26 @@ export async function requests(limit: number, before?: string): Promise<{ reques
 export const cancelRequest = (traceId: string) => send('POST', `/ui/requests/${encodeURIComponent(traceId)}/cancel`);
 
 export const request = (traceId: string) => call<Entry>('GET', `/ui/requests/${encodeURIComponent(traceId)}`);
+
+/** What was used since a moment. Undefined where this build keeps no archive: then there is no export either. */
+export const totals = (since: Date) => optional<Totals>('GET', `/ui/requests/totals?since=${since.toISOString()}`);
+
+export const exportPath = (format: 'jsonl' | 'csv', filter: RequestFilter) =>
+  `/ui/requests/export?${new URLSearchParams({ format, ...narrowed(filter) })}`;
+
+/** Whether the prompt of a request was kept, so that it can be run again. */
+export async function bodyKept(traceId: string): Promise<boolean> {
+  return (await optional<object>('GET', `/ui/requests/${encodeURIComponent(traceId)}/body`)) !== undefined;
+}
+
+/** Runs a request again on a device, and returns both. */
+export const replay = (traceId: string, device: string, signal: AbortSignal) =>
+  call<Replay>('POST', `/ui/requests/${encodeURIComponent(traceId)}/replay`, { json: { device }, signal });
+
+export const canExplain = () => changes('POST', '/api/route/explain');
+
+/** Says where a message would run, without running it. */
+export const explain = (model: string, prompt: string, device: string) =>
+  call<Explanation>('POST', '/api/route/explain', {
+    json: { model, messages: [{ role: 'user', content: prompt }], ...(device ? { options: { device } } : {}) },
+  });

@@ -45,6 +45,7 @@ export interface Record {
   decode_ms?: number | null;
   cancel_ms?: number | null;
   tokens_per_second?: number | null;
+  power_source?: 'mains' | 'battery' | string;
   outcome?: Outcome | '';
 }
 
@@ -63,6 +64,68 @@ export interface Entry extends Record {
   ended_at?: string;
   error?: string;
   tokens_so_far?: number;
+}
+
+/** Which requests a list or an export is about. What is empty does not narrow it. */
+export interface RequestFilter {
+  client?: string;
+  model?: string;
+  device?: string;
+  outcome?: string;
+  /** Words in client, model, route, device, decision, error or id. */
+  q?: string;
+}
+
+export interface Totals {
+  requests: number;
+  completed: number;
+  cancelled: number;
+  failed: number;
+  prompt_tokens: number;
+  completion_tokens: number;
+  device_seconds: number;
+}
+
+/** One side of a replay. */
+export interface Run {
+  record: Record;
+  text: string;
+  error?: string;
+}
+
+export interface Replay {
+  original: Run;
+  replay: Run;
+}
+
+/** What would happen with a request: backend/server/route.go. */
+export interface Explanation {
+  would: 'run' | 'refuse' | string;
+  model: string;
+  device?: string;
+  routed_device?: string;
+  route_rule: string;
+  route_reason: string;
+  policy_id?: string;
+  fallback_reason?: string;
+  rejected?: Rejection[] | null;
+  prompt_tokens?: number | null;
+  prompt_limit?: number | null;
+  warm_up?: string;
+  devices?:
+    | {
+        device: string;
+        loaded?: boolean;
+        running?: number;
+        queued?: number;
+        prompt_limit?: number | null;
+        first_token_s?: number | null;
+        absent?: string;
+        quarantined?: string;
+      }[]
+    | null;
+  error?: string;
+  status?: number;
 }
 
 export type DeviceState = 'off' | 'idle' | 'loading' | 'busy' | 'restarting' | 'unavailable';
@@ -193,6 +256,7 @@ export interface Known {
   npu?: boolean;
   license?: string;
   description?: string;
+  installed?: boolean;
 }
 
 /** What the hub has: backend/hub/search.go. */

@@ -1,6 +1,6 @@
 import { SvelteMap } from 'svelte/reactivity';
 import * as backend from '../api/backend';
-import type { Entry } from '../api/types';
+import type { Entry, RequestFilter } from '../api/types';
 import { running } from '../words';
 
 const pageSize = 100;
@@ -18,7 +18,14 @@ class RequestsState {
   loading = $state(false);
   error = $state('');
   client = $state('');
+  model = $state('');
+  device = $state('');
+  text = $state('');
   outcome = $state<OutcomeFilter>('all');
+  /** What the journal has beyond the list for the filter that is set. */
+  private found = $state.raw<Entry[]>([]);
+  private foundMore = $state(false);
+  private foundFor = $state('');
   /** When a running request entered its state or phase, as this page saw it. */
   readonly since = new SvelteMap<string, number>();
 
@@ -27,13 +34,71 @@ class RequestsState {
   private scheduled = false;
   private listeners = new Set<(entry: Entry) => void>();
 
-  clients = $derived([...new Set(this.list.map((entry) => clientName(entry)))].sort());
-  shown = $derived(
-    this.list.filter((entry) => (!this.client || clientName(entry) === this.client) && matches(entry, this.outcome)),
-  );
+  clients = $derived(distinct(this.list, clientName));
+  models = $derived(distinct(this.list, (entry) => entry.model_used || entry.model_asked || ''));
+  devices = $derived(distinct(this.list, (entry) => entry.execution_device || ''));
+
+  /** The filter as the journal knows it: outcomes in groups are for the page. */
+  filter = $derived<RequestFilter>({
+    client: this.client,
+    model: this.model,
+    device: this.device,
+    q: this.text.trim(),
+    outcome: this.outcome === 'cancelled' ? 'cancelled' : '',
+  });
+  /** The journal is asked for what fits, page by page. */
+  narrowed = $derived(Object.values(this.filter).some((value) => value !== ''));
+  filtered = $derived(this.narrowed || this.outcome !== 'all');
+  shown = $derived.by(() => {
+    if (!this.filtered) return this.list;
+    const fits = this.list.filter((entry) => this.matches(entry));
+    if (!this.narrowed || this.foundFor !== JSON.stringify(this.filter)) return fits;
+    const known = new Set(fits.map((entry) => entry.trace_id));
+    const older = this.found.filter((entry) => !known.has(entry.trace_id) && matches(entry, this.outcome));
+    return [...fits, ...older].sort(newestFirst);
+  });
+  hasMore = $derived(this.narrowed ? this.foundMore : this.more);
 
   get(traceId: string): Entry | undefined {
-    return this.list.find((entry) => entry.trace_id === traceId);
+    return (
+      this.list.find((entry) => entry.trace_id === traceId) ?? this.found.find((entry) => entry.trace_id === traceId)
+    );
+  }
+
+  private matches(entry: Entry): boolean {
+    const { client, model, device, q = '' } = this.filter;
+    return (
+      (!client || clientName(entry) === client) &&
+      (!model || entry.model_used === model || entry.model_asked === model) &&
+      (!device || entry.execution_device === device || entry.endpoint_id === device) &&
+      matches(entry, this.outcome) &&
+      (!q || searched(entry).includes(q.toLowerCase()))
+    );
+  }
+
+  clearFilter(): void {
+    [this.client, this.model, this.device, this.text] = ['', '', '', ''];
+    this.outcome = 'all';
+  }
+
+  /** Asks the journal for what fits the filter; older adds the next page to it. */
+  async find(older = false): Promise<void> {
+    const wanted = JSON.stringify(this.filter);
+    if (!older) [this.found, this.foundMore, this.foundFor] = [[], false, wanted];
+    if (!this.narrowed) return;
+    const before = older ? this.found[this.found.length - 1]?.started_at : undefined;
+    this.loading = true;
+    try {
+      const page = await backend.requests(pageSize, before, this.filter);
+      if (this.foundFor !== wanted) return;
+      this.found = [...this.found, ...page.requests];
+      this.foundMore = page.more && page.requests.length > 0;
+      this.error = '';
+    } catch (err) {
+      this.error = (err as Error).message;
+    } finally {
+      this.loading = false;
+    }
   }
 
   /** Calls heard with each entry that the events bring, until the returned function is called. */
@@ -79,6 +144,7 @@ class RequestsState {
   }
 
   async loadMore(): Promise<void> {
+    if (this.narrowed) return this.find(true);
     const oldest = this.list[this.list.length - 1];
     if (this.loading || !this.more || !oldest) return;
     this.loading = true;
@@ -109,7 +175,7 @@ class RequestsState {
         this.since.set(entry.trace_id, now);
     }
     const list = added ? [...this.byId.values()] : this.list.map((entry) => this.byId.get(entry.trace_id) ?? entry);
-    if (added) list.sort((a, b) => Date.parse(b.started_at) - Date.parse(a.started_at));
+    if (added) list.sort(newestFirst);
     this.list = list;
   }
 }
@@ -118,6 +184,26 @@ class RequestsState {
 export function clientName(entry: Entry): string {
   return entry.client || entry.user_agent?.split(/[/ ]/)[0] || 'unknown';
 }
+
+const newestFirst = (a: Entry, b: Entry) => Date.parse(b.started_at) - Date.parse(a.started_at);
+
+const distinct = (list: Entry[], of: (entry: Entry) => string) =>
+  [...new Set(list.map(of))].filter((value) => value !== '').sort();
+
+/** Where words are looked for: as the journal does. */
+const searched = (entry: Entry) =>
+  [
+    clientName(entry),
+    entry.model_used,
+    entry.model_asked,
+    entry.route,
+    entry.execution_device,
+    entry.route_reason,
+    entry.error,
+    entry.trace_id,
+  ]
+    .join('\n')
+    .toLowerCase();
 
 function matches(entry: Entry, filter: OutcomeFilter): boolean {
   switch (filter) {

@@ -37,6 +37,37 @@ describe('requests', () => {
     expect(requests.shown.map((e) => e.trace_id)).toEqual(['c', 'a']);
     requests.outcome = 'all';
   });
+
+  it('asks the journal for what fits, page by page, without a hole in the whole list', async () => {
+    const asked: URLSearchParams[] = [];
+    vi.stubGlobal('fetch', async (path: string) => {
+      const query = new URLSearchParams(path.split('?')[1]);
+      asked.push(query);
+      const old = query.get('before') ? entry('old-1', -20, done) : entry('old-2', -10, done);
+      return new Response(JSON.stringify({ requests: [old], more: !query.get('before') }));
+    });
+    const done = { client: 'Zed', state: 'done', outcome: 'completed', model_used: 'm' } as const;
+    requests.model = 'm';
+    requests.text = ' zed ';
+    await requests.find();
+    expect(Object.fromEntries(asked[0]!)).toEqual({ limit: '100', model: 'm', q: 'zed' });
+    expect(requests.shown.map((e) => e.trace_id)).toEqual(['old-2']);
+    expect(requests.hasMore).toBe(true);
+    await requests.loadMore();
+    expect(asked[1]!.get('before')).toBe(entry('', -10).started_at);
+    expect(requests.shown.map((e) => e.trace_id)).toEqual(['old-2', 'old-1']);
+    expect(requests.get('old-1')?.model_used).toBe('m');
+    expect(requests.hasMore).toBe(false);
+    requests.clearFilter();
+    expect(requests.shown.map((e) => e.trace_id)).toEqual(['z', 'c', 'b', 'a']);
+  });
+
+  it('finds words in the decision and the error, as the journal does', () => {
+    requests.receive(entry('y', 12, { route_reason: 'The prompt is longer than the NPU takes.' }));
+    requests.text = 'LONGER than';
+    expect(requests.shown.map((e) => e.trace_id)).toEqual(['y']);
+    requests.clearFilter();
+  });
 });
 
 it.each([

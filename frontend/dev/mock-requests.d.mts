@@ -1,0 +1,1 @@
+export function requestRoutes(mock: object): object;
