@@ -249,6 +249,9 @@ func (c *Client) jsonOnce(ctx context.Context, u *url.URL, what string, into any
 	if resp.StatusCode != http.StatusOK {
 		return nil, c.refused(resp, what)
 	}
+	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, fault("%s does not answer as a hub about %s: it sends %.20q, which was not asked for", u.Host, what, encoding)
+	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, largestAnswer+1))
 	if err != nil {
 		return nil, c.explain(ctx, u, err)
