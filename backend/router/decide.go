@@ -296,10 +296,20 @@ func (e *evaluation) higher(taken *DeviceFacts, down []turnedDown) *turnedDown {
 		}
 		missing = append(missing, "no "+t.device.Class)
 	}
-	if len(missing) == 0 {
+	if len(missing) == 0 || e.stays(taken) {
 		return nil
 	}
 	return &turnedDown{rule: RuleAbsent, missing: true, clause: "there is " + strings.Join(missing, " and ") + " here"}
+}
+
+// stays tells whether a device that is wanted more would have taken the request, had the model not been loaded on taken.
+func (e *evaluation) stays(taken *DeviceFacts) bool {
+	for _, d := range e.able {
+		if taken.Loaded && !d.Loaded && e.Policy.rank(d.Class) < e.Policy.rank(taken.Class) {
+			return true
+		}
+	}
+	return false
 }
 
 // policyID is the rule that turned down the wanted device, with its parameter; with nil, the policy that an ordinary

@@ -10,7 +10,9 @@ import (
 	"signalbox/backend/router"
 )
 
-func answersWrongly(d *router.DeviceFacts) { d.Wrong = "it said “cohclclcl” for the capital of France" }
+func answersWrongly(d *router.DeviceFacts) {
+	d.Wrong = "it said “cohclclcl” for the capital of France"
+}
 
 func needs(gb, free int64) func(*router.DeviceFacts) {
 	return func(d *router.DeviceFacts) { d.Needs, d.Free = gb*1e9, free*1e9 }
@@ -52,6 +54,9 @@ func TestWhatWasMeasuredAndSetDecides(t *testing.T) {
 		"a loaded model needs no more memory": {
 			facts(40, dev(cpu, 0), dev(gpu, 0, isLoaded, needs(9, 6))), "GPU", "absent",
 			"There is no NPU here; the model is loaded on the GPU.", "absent", "NPU:absent CPU:already_loaded"},
+		"loaded on the cpu only, on a machine without gpu": {
+			facts(40, dev(cpu, 0, isLoaded), dev(npu, 0)), "CPU", "already_loaded",
+			"40 prompt tokens fit the CPU's 8,191; the model is loaded there.", "npu-prompt-limit/1024", "GPU:absent NPU:already_loaded"},
 		"pinned by the settings": {
 			with(pinned("cpu", facts(40, dev(cpu, 0), dev(npu, 0))), func(f *router.Facts) { f.Request.PinnedBy = "the settings send Zed to" }),
 			"CPU", "pinned", "The settings send Zed to the CPU.", "pinned/cpu:0", "NPU:pinned"},
