@@ -19,6 +19,7 @@ type Device struct {
 	Index    int    `json:"index"` // from 0 within its class
 	Name     string `json:"name"`  // the maker's name, "Intel(R) AI Boost"
 	Arch     string `json:"arch,omitempty"`
+	Driver   string `json:"driver,omitempty"`   // the driver's version; empty: not known
 	Emulated bool   `json:"emulated,omitempty"` // the CPU stands in for the hardware (NPU only, for tests)
 	Runtime  string `json:"runtime"`            // the runtime's name for it: "CPU", "GPU.0", "NPU"
 }

@@ -140,7 +140,7 @@ func (r *Runner) Devices(ctx context.Context) ([]llm.Device, error) {
 				continue
 			}
 			n, _ := strconv.Atoi(index)
-			devices = append(devices, llm.Device{Class: class, Index: n, Name: d.Name, Arch: d.Arch, Runtime: d.ID})
+			devices = append(devices, llm.Device{Class: class, Index: n, Name: d.Name, Arch: d.Arch, Driver: d.Driver, Runtime: d.ID})
 		}
 	}
 	if r.options.Emulate {

@@ -1,12 +1,17 @@
 package openvino
 
-import "unsafe"
+import (
+	"strings"
+	"unsafe"
+)
 
 // Device is a processor that OpenVINO sees.
 type Device struct {
 	ID   string // "CPU", "GPU.0", "NPU": the name Compile takes
 	Name string // the maker's, "Intel(R) AI Boost"; empty when the plugin does not tell
 	Arch string // "3720", "GPU: vendor=0x8086 arch=v12.70"; empty when the plugin does not tell
+
+	Driver string // the driver's version; empty when the plugin does not tell
 }
 
 // typedef struct { char** devices; size_t size; } ov_available_devices_t;
@@ -35,7 +40,9 @@ func (c *Core) Devices() ([]Device, error) {
 func (c *Core) Describe(id string) Device {
 	name, _ := c.Property(id, "FULL_DEVICE_NAME")
 	arch, _ := c.Property(id, "DEVICE_ARCHITECTURE")
-	return Device{ID: id, Name: name, Arch: arch}
+	class, _, _ := strings.Cut(id, ".")
+	driver, _ := c.Property(id, class+"_DRIVER_VERSION")
+	return Device{ID: id, Name: name, Arch: arch, Driver: driver}
 }
 
 func (c *Core) deviceIDs() ([]string, error) {
