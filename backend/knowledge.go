@@ -50,7 +50,8 @@ func newKnowledge(b *Backend) *knowledge {
 func (k *knowledge) basis(digest string, device llm.Device) cards.Basis {
 	basis := cards.Basis{Digest: digest, Runtime: k.backend.engine.provider()}
 	if device.Class == llm.NPU && !device.Emulated || device.Class == llm.GPU {
-		basis.Driver = power.Driver()
+		// Part of the driver is in the kernel, part in a library; either may change.
+		basis.Driver = strings.TrimSpace(device.Driver + " " + power.Driver())
 	}
 	return basis
 }
@@ -130,6 +131,8 @@ func askedLimit(device llm.Device, s config.Settings) int {
 
 // refusedFor is how long a device is not asked again to load what it has refused.
 const refusedFor = 10 * time.Minute
+
+var _ dispatch.Advisor = (*engines)(nil)
 
 // Advise implements dispatch.Advisor.
 func (e *engines) Advise(facts *router.Facts, model models.Model, call dispatch.Call) {

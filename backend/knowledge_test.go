@@ -274,3 +274,19 @@ func TestMemoryIsLookedAtBeforeALoad(t *testing.T) { // field report 13
 	assert.EqualError(t, err, "no device can take the request: the CPU has 6.0 GB of memory free, and large needs about 9.0 GB: "+
 		"smollm2:135m would fit; or close other programs, or unload other models")
 }
+
+func TestAModelIsWarmedUpInTheBackgroundOnce(t *testing.T) { // field report 1
+	asked(t, time.Hour)
+	b, _ := start(t, t.TempDir())
+	model, err := b.library.Find(starter)
+	require.NoError(t, err)
+	eventually(t, "it runs", func() bool { return len(b.engine.current().States()) > 0 })
+	loaded := func() int { return len(b.engine.current().Loaded()) }
+	load := llm.LoadRequest{Model: model.Ref()}
+	b.engine.WarmUp(llmtest.MockDevice(0), load)
+	eventually(t, "it is loaded", func() bool { return loaded() == 1 })
+	require.NoError(t, b.engine.Unload(t.Context(), starter))
+	b.engine.WarmUp(llmtest.MockDevice(0), load)
+	b.engine.WarmUp(llmtest.MockDevice(0), load)
+	assert.Zero(t, loaded(), "not again at once: who unloads a model wants it gone")
+}

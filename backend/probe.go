@@ -227,8 +227,11 @@ func allRight(answers []cards.Answer) bool {
 func questions(ctx context.Context, eng *engine.Engine, device llm.Device, load llm.LoadRequest) ([]cards.Answer, error) {
 	var answers []cards.Answer
 	keep := keepOf(eng, device, load)
+	thinking := false // the answers are short, and a model would spend them on its thoughts
 	for _, q := range cards.Questions {
-		prompt, err := eng.Prepare(ctx, llm.PrepareRequest{Model: load.Model, Messages: []llm.Message{{Role: "user", Content: q.Text}}})
+		prompt, err := eng.Prepare(ctx, llm.PrepareRequest{
+			Model: load.Model, Messages: []llm.Message{{Role: "user", Content: q.Text}}, Thinking: &thinking,
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,9 @@ import (
 func TestFiltersHoldInMemoryAndInTheFile(t *testing.T) {
 	path := newPath(t)
 	j := open(t, path)
-	record(j, entry("1", noon, func(e *journal.Entry) { e.RouteRule, e.RouteReason = "prompt_limit", "The prompt is too long for the NPU." }))
+	record(j, entry("1", noon, func(e *journal.Entry) {
+		e.RouteRule, e.RouteReason = "prompt_limit", "The prompt is too long for the NPU."
+	}))
 	record(j, entry("2", noon.Add(time.Minute), func(e *journal.Entry) { e.RouteRule, e.FallbackReason = "busy", "busy" }))
 	record(j, entry("3", noon.Add(2*time.Minute), func(e *journal.Entry) { e.RouteRule, e.Error = "busy", "Die Größe: 100 %_ 'quoted' \"x\"" }))
 	check := func(where string) {

@@ -333,7 +333,7 @@ type said struct {
 // chat sends one request; device pins it. first, which may be nil, is called at the first piece.
 func (c *certifier) chat(ctx context.Context, prompt string, most int, device string, first func()) (said, error) {
 	body, err := json.Marshal(map[string]any{
-		"model": c.report.Model, "messages": []map[string]string{{"role": "user", "content": prompt}}, "stream": true,
+		"model": c.report.Model, "messages": []map[string]string{{"role": "user", "content": prompt}}, "stream": true, "think": false,
 		"keep_alive": "10m", "options": map[string]any{"temperature": 0, "num_predict": most},
 	})
 	if err != nil {
