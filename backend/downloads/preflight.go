@@ -81,7 +81,7 @@ func (m *Manager) Preflight(ctx context.Context, name string) (Report, error) {
 	if err := m.runs(g); err != nil {
 		r.Refused = err.Error()
 	}
-	r.Devices = devices(g)
+	r.Devices, r.Warnings = devices(g), m.warnings(g)
 	return r, nil
 }
 
@@ -137,10 +137,21 @@ func (d *download) judge(path string) error {
 	if err := d.m.runs(g); err != nil {
 		return err
 	}
-	if !g.NPU.OK {
-		d.set(func() { d.warnings = append(d.warnings, fmt.Sprintf("It will not run on NPUs: %s.", g.NPU.Reason)) })
-	}
+	d.set(func() { d.warnings = d.m.warnings(g) })
 	return nil
+}
+
+// warnings are sentences about what may disappoint, and is no reason to refuse.
+func (m *Manager) warnings(g models.Graph) []string {
+	list := []string{}
+	if !g.NPU.OK {
+		list = append(list, fmt.Sprintf("It will not run on NPUs: %s.", g.NPU.Reason))
+	}
+	if ours := m.o.Runtime(); ours != "" && newer(g.Runtime, ours) {
+		version, _, _ := strings.Cut(g.Runtime, "-")
+		list = append(list, fmt.Sprintf("It was made with OpenVINO %.20s, which is newer than the %s here.", version, ours))
+	}
+	return list
 }
 
 // newestIR is the format of graphs that runtimes of today read.
@@ -150,9 +161,6 @@ const newestIR = 11
 func (m *Manager) runs(g models.Graph) error {
 	if version, err := strconv.Atoi(g.Version); err == nil && version > newestIR {
 		return llm.Errorf(llm.CodeUnsupported, "the model is in OpenVINO's format %d, and this Signalbox reads up to %d", version, newestIR).WithHint("a newer Signalbox may read it")
-	}
-	if ours, theirs := m.o.Runtime(), g.Runtime; ours != "" && newer(theirs, ours) {
-		m.o.Log.Info("a model was made with a newer runtime than ours", "model", theirs, "runtime", ours)
 	}
 	return nil
 }

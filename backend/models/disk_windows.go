@@ -1,6 +1,12 @@
 package models
 
-import "golang.org/x/sys/windows"
+import (
+	"encoding/binary"
+	"reflect"
+	"runtime"
+
+	"golang.org/x/sys/windows"
+)
 
 // Space is what a file system has: free for this user, and in all.
 func Space(dir string) (free, total int64, err error) {
@@ -16,7 +22,23 @@ func Space(dir string) (free, total int64, err error) {
 }
 
 // Memory is what this computer has, and how much of it can be used now; 0: unknown.
-func Memory() (available, total int64) { return 0, 0 }
+func Memory() (available, total int64) {
+	// MEMORYSTATUSEX: its length and its load, of 4 bytes each, then ullTotalPhys and ullAvailPhys. On the heap, as reflect
+	// has it.
+	status := make([]byte, 64)
+	binary.LittleEndian.PutUint32(status, uint32(len(status)))
+	if memoryStatus.Find() != nil {
+		return 0, 0
+	}
+	done, _, _ := memoryStatus.Call(reflect.ValueOf(status).Pointer())
+	runtime.KeepAlive(status)
+	if done == 0 {
+		return 0, 0
+	}
+	return int64(binary.LittleEndian.Uint64(status[16:])), int64(binary.LittleEndian.Uint64(status[8:]))
+}
+
+var memoryStatus = windows.NewLazySystemDLL("kernel32.dll").NewProc("GlobalMemoryStatusEx")
 
 // syncDir has nothing to do: NTFS writes renames into its journal.
 func syncDir(string) error { return nil }

@@ -143,6 +143,8 @@ func TestAVariantIsCreatedCopiedShownAndDeleted(t *testing.T) {
 	_, text = s.do(t, "POST", "/api/show", `{"model":"pirate"}`)
 	assert.Contains(t, text, `temperature                    0.1`)
 	assert.Contains(t, text, `A\nB`)
+	assert.Contains(t, text, `"system":"You are a pirate."`)
+	assert.Contains(t, text, `"parent_model":"smollm2:135m"`)
 	status, text = s.do(t, "POST", "/api/copy", `{"source":"pirate","destination":"corsair"}`)
 	assert.Equal(t, 200, status)
 	assert.Empty(t, text)
