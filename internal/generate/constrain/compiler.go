@@ -25,7 +25,9 @@ type Vocabulary struct {
 type Options struct {
 	Limit      time.Duration // how long compiling may take: 10 s
 	CacheBytes int64         // compiled grammars that are kept: 64 MiB for each form of the vocabulary
-	Whitespace int           // blanks and line ends in a row between the elements of JSON: 1. Small models write many
+	// Whitespace is how many blanks and line ends may stand between two elements of JSON: 2. Small models write as many as they
+	// may. (With 1 the library compiles differently: a minute for 1,000 properties.)
+	Whitespace int
 	// Stuck is called when compiling went beyond Limit: a thread of this process is lost to it. It should be replaced soon.
 	Stuck func(error)
 }
@@ -38,7 +40,7 @@ func (o Options) withDefaults() Options {
 		o.CacheBytes = 64 << 20
 	}
 	if o.Whitespace == 0 {
-		o.Whitespace = 1
+		o.Whitespace = 2
 	}
 	return o
 }

@@ -3,6 +3,7 @@ package constrain_test
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -242,6 +243,36 @@ func TestMissingLibraryIsUnavailable(t *testing.T) {
 	_, err := c.Compile(context.Background(), schemaOf(`{"type":"integer"}`), nil)
 	assert.Equal(t, llm.CodeUnavailable, llm.CodeOf(err))
 	assert.Contains(t, err.Error(), "doctor")
+}
+
+// TestWorstSchemasCompileInTime compiles what is just within the bounds of package schema, on the starter model's vocabulary.
+func TestWorstSchemasCompileInTime(t *testing.T) {
+	v, err := real()
+	require.NoError(t, err)
+	c := constrain.New(testenv.Runtime(t), v, constrain.Options{})
+	t.Cleanup(c.Close)
+	list := func(n int, format string) string {
+		items := make([]string, n)
+		for i := range items {
+			items[i] = strings.ReplaceAll(format, "#", strconv.Itoa(i))
+		}
+		return strings.Join(items, ",")
+	}
+	for name, raw := range map[string]string{
+		"properties": `{"type":"object","properties":{` + list(2000, `"property#":{"type":"string"}`) + `}}`,
+		"counted":    `{"type":"object","properties":{` + list(88, `"property#":{"type":"string"}`) + `},"minProperties":2}`,
+		"choices":    `{"anyOf":[` + list(990, `{"const":"value number #"}`) + `]}`,
+		"pattern":    `{"type":"string","pattern":"^.{0,990}$"}`,
+		"items":      `{"type":"array","items":{"type":"array","items":{"type":"string","minLength":99999},"minItems":99999},"minItems":99999}`,
+		"deep":       strings.Repeat(`{"type":"object","properties":{"a":{"type":"string"},"b":`, 31) + `{}` + strings.Repeat(`},"required":["b"]}`, 31),
+	} {
+		m, err := c.Compile(context.Background(), schemaOf(raw), nil)
+		if assert.NoError(t, err, name) {
+			_, err = m.Mask()
+			assert.NoError(t, err, name)
+			m.Close()
+		}
+	}
 }
 
 // BenchmarkMask fills masks on the starter model's vocabulary, along an answer.
