@@ -196,7 +196,7 @@ func (p *prober) ask(ctx context.Context, next probe) error {
 		return err
 	}
 	var reference []cards.Answer
-	if cards.Judge(said, nil) != cards.Wrong && !allRight(said) && next.device.Class != llm.CPU && next.device.Class != llm.Mock {
+	if !allRight(said) && next.device.Class != llm.CPU && next.device.Class != llm.Mock {
 		if reference, err = questions(ctx, eng, llm.Device{Class: llm.CPU, Runtime: "CPU", Name: "CPU"}, next.load); err != nil {
 			return err
 		}

@@ -104,16 +104,21 @@ func TestAnswersAreJudged(t *testing.T) {
 		want            cards.Verdict
 	}{
 		"right":                              {mark("The capital of Norway is Oslo.", "2+2 = 4.", "We live on Earth!"), nil, cards.Right},
-		"word salad":                         {mark("cohclclcl", "4", "Earth"), nil, cards.Wrong}, // field report 3
-		"nothing at all":                     {mark("", "4", "Earth"), nil, cards.Wrong},
-		"always the same":                    {mark("the the the the the the the", "4", "Earth"), nil, cards.Wrong},
-		"broken characters":                  {mark("O\ufffdlo", "4", "Earth"), nil, cards.Wrong},
-		"wrong where the cpu is right":       {mark("Paris is the capital.", "4", "Earth"), good, cards.Wrong}, // field report 2
+		"word salad":                         {mark("cohclclcl", "clhcl cohcl", "lclcohcl"), nil, cards.Wrong}, // field report 3
+		"word salad among good answers":      {mark("cohclclcl", "4", "Earth"), good, cards.Wrong},
+		"a loop of the cpu proves nothing":   {mark("the the the the the the the", "4", "Earth"), nil, cards.Right},
+		"the same loop on both":              {mark("the the the the the the the", "4", "x"), mark("the the the the the the the", "4", "x"), cards.Right},
+		"one flip of several":                {mark("Oslo", "5", "Earth"), good, cards.Right},
+		"nothing of what the cpu knows":      {mark("Paris is it.", "5", "Mars"), good, cards.Wrong},
+		"nothing at all":                     {mark("", "4", "Earth"), good, cards.Wrong},
+		"always the same":                    {mark("the the the the the the the", "4", "Earth"), good, cards.Wrong},
+		"broken characters":                  {mark("O\ufffdlo", "4", "Earth"), good, cards.Wrong},
+		"wrong where the cpu is right":       {mark("Paris is the capital.", "4", "Mars"), mark("Oslo", "5", "Mars"), cards.Wrong}, // field report 2
 		"wrong where the cpu is wrong":       {mark("Paris", "4", "Earth"), mark("Paris", "4", "Earth"), cards.Right},
 		"a model that knows nothing":         {mark("I am a model.", "Let us see.", "Mars"), mark("No idea.", "Five", "Mars"), cards.Unsure},
 		"nothing known without a comparison": {mark("I am a model.", "Let us see.", "Mars"), nil, cards.Unsure},
 		"other alphabets are language":       {mark("奥斯陆", "四", "地球"), nil, cards.Unsure},
-		"14 is not 4":                        {mark("Bergen", "14", "Mars"), good, cards.Wrong},
+		"14 is not 4":                        {mark("Bergen", "14", "Mars"), mark("Oslo", "4", "Mars"), cards.Wrong},
 	} {
 		assert.Equal(t, c.want, cards.Judge(c.said, c.reference), name)
 	}

@@ -51,22 +51,30 @@ func lastSentences(text string) string {
 	return text
 }
 
-// Judge compares a device's answers with those of the reference, a device that is known to compute rightly (the CPU); nil: there is
-// none, or this is it. A small model may not know an answer; a device is wrong only where the same model knows
-// better elsewhere, or where what it says is no language.
+// Judge compares a device's answers with those of the reference, a device that is taken to compute rightly (the CPU); nil: there is
+// none, or this is it. A small model may not know an answer, and may change its mind over a rounding. So a device is wrong
+// where it says what is no language and the reference does not, or where it knows nothing of what the same model knows on
+// the reference. Without a reference only what is no language at all is wrong.
 func Judge(said, reference []Answer) Verdict {
-	right := 0
+	right, garbled, known, missed := 0, 0, 0, 0
 	for i, a := range said {
 		switch {
 		case a.Right:
 			right++
-		case Garbled(a.Said):
-			return Wrong
-		case i < len(reference) && reference[i].Right:
-			return Wrong
+		case Garbled(a.Said) && (i >= len(reference) || !Garbled(reference[i].Said)):
+			garbled++
+		}
+		if i < len(reference) && reference[i].Right {
+			known++
+			if !a.Right {
+				missed++
+			}
 		}
 	}
-	if right > 0 {
+	switch {
+	case reference != nil && garbled > 0, len(said) > 0 && garbled == len(said), known > 0 && missed == known:
+		return Wrong
+	case right > 0:
 		return Right
 	}
 	return Unsure
