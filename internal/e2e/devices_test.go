@@ -91,9 +91,16 @@ func TestTwoDevicesAtOnce(t *testing.T) {
 		assert.Equal(t, "device_fault", a.record.RouteRule)
 	})
 
-	loaded, err := s.whole(france, map[string]any{"num_predict": 2, "device": "npu"})
-	require.Empty(t, err)
-	require.Equal(t, emulated, loaded.ExecutionDevice)
+	t.Run("a model that is on the CPU only is led back to the NPU", func(t *testing.T) { // field report 1
+		record, failure := s.whole(france, map[string]any{"num_predict": 2})
+		require.Empty(t, failure)
+		require.Equal(t, llm.CPU, record.ExecutionDevice, "this one does not wait for a compile")
+		require.Equal(t, "already_loaded", record.RouteRule)
+		Eventually(t, 3*time.Minute, "the NPU has it too", func() bool { return len(s.stateOf(llm.NPU).Models) == 1 })
+		record, failure = s.whole(france, map[string]any{"num_predict": 2})
+		require.Empty(t, failure)
+		require.Equal(t, emulated, record.ExecutionDevice)
+	})
 
 	t.Run("a short request runs on one while a long one runs on the other", func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
