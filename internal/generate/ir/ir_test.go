@@ -1,6 +1,8 @@
 package ir_test
 
 import (
+	"encoding/binary"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -166,6 +168,23 @@ func TestAttentionTakesItsMaskFromOutside(t *testing.T) {
 		mask, _ := again.Source(l, 3)
 		assert.Equal(t, ir.Mask, mask.Name)
 	}
+}
+
+// windows is a weights file in which each scalar is the same number.
+type windows struct{ io.ReaderAt }
+
+func (w windows) ReadAt(p []byte, at int64) (int, error) {
+	n, err := w.ReaderAt.ReadAt(p, at)
+	if len(p) == 8 {
+		binary.LittleEndian.PutUint64(p, 4096)
+	}
+	return n, err
+}
+
+func TestMaskWithAWindowStaysTheModelsOwn(t *testing.T) {
+	w := weights(t, "openvino_model.bin")
+	w.ReaderAt = windows{w.ReaderAt}
+	assert.ErrorContains(t, ir.TakeMask(read(t, "openvino_model.xml"), w), "is 4096: a window?")
 }
 
 func TestOtherMasksStayTheModelsOwn(t *testing.T) {
