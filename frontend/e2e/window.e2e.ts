@@ -380,6 +380,8 @@ describe('settings', () => {
       before: (m) => {
         delete m.state.settings.emulate_npu;
         delete m.state.settings.queue_limit;
+        for (const key of ['never_fall_back', 'battery_prefers_npu', 'probe_models', 'keep_bodies', 'pins'])
+          delete m.state.settings[key];
         m.state.settings.unknown_to_the_page = 'kept';
       },
     });
@@ -400,5 +402,32 @@ describe('settings', () => {
     await page.keyboard.press('Enter');
     await expect.poll(() => mock.state.settings.keep_alive).toBe('-1s');
     expect(mock.state.settings).toMatchObject({ port: 11500, theme: 'dark', unknown_to_the_page: 'kept' });
+    expect(await page.getByRole('textbox', { name: 'Client to pin' }).count()).toBe(0);
+  });
+
+  it('pins clients and models, in order, and switches what is kept', async () => {
+    const { page, mock } = await start({ path: '#/settings' });
+    await page.getByText('Zed with every model').waitFor();
+    const add = page.getByRole('button', { name: 'Add', exact: true });
+    await page.getByRole('combobox', { name: 'Device to pin to' }).selectOption('gpu');
+    expect(await add.isDisabled()).toBe(true);
+    await page.getByRole('combobox', { name: 'Model to pin' }).selectOption('qwen3:4b');
+    await add.click();
+    await page.getByRole('button', { name: 'Move up: Every client with qwen3:4b' }).click();
+    const both = [
+      { model: 'qwen3:4b', device: 'gpu' },
+      { client: 'Zed', device: 'npu' },
+    ];
+    await expect.poll(() => mock.state.settings.pins).toEqual(both);
+    await page.getByRole('button', { name: 'Remove: Zed with every model' }).click();
+    await expect.poll(() => mock.state.settings.pins).toHaveLength(1);
+    await page.getByRole('switch', { name: 'Never fall back' }).click();
+    await expect.poll(() => mock.state.settings.never_fall_back).toBe(true);
+    expect(await page.getByLabel('For how long').count()).toBe(0);
+    await page.getByRole('switch', { name: 'Keep prompts and answers' }).click();
+    await page.getByLabel('For how long', { exact: true }).fill('3');
+    await page.keyboard.press('Enter');
+    await expect.poll(() => mock.state.settings.bodies_retention_days).toBe(3);
+    expect(mock.state.settings.something_new).toEqual({ of: ['a', 'later', 'build'] });
   });
 });

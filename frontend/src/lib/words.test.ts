@@ -118,3 +118,11 @@ it.each([
   expect(parseKeepAlive(typed)).toBe(sent);
   if (sent) expect(shownKeepAlive(sent)).toBe(shown);
 });
+
+it.each([
+  ['metadata/30d', 'This record for 30 days; neither prompt nor answer'],
+  ['metadata/30d+body/7d', 'This record for 30 days; prompt and answer for 7'],
+  ['metadata/forever', 'This record for ever; neither prompt nor answer'],
+  ['something/else', 'something/else'],
+  [undefined, ''],
+])('%j is kept: %j', (retention, text) => expect(keptSentence(retention)).toBe(text));

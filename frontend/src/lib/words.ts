@@ -113,10 +113,13 @@ export function phases(record: Record): Phase[] {
   return all.flatMap(([name, label, ms]) => (ms == null ? [] : [{ name, label, ms }]));
 }
 
-/** "metadata/30d" in words. */
+/** "metadata/30d" and "metadata/30d+body/7d" in words. */
 export function keptSentence(retention: string | undefined): string {
-  const days = /^metadata\/(\d+)d$/.exec(retention ?? '')?.[1];
-  return days ? `This record for ${days} days; neither prompt nor answer` : (retention ?? '');
+  const parts = /^metadata\/(\d+d|forever)(?:\+body\/(\d+)d)?$/.exec(retention ?? '');
+  if (!parts) return retention ?? '';
+  const [, record, body] = parts;
+  const time = record === 'forever' ? 'for ever' : `for ${record!.slice(0, -1)} days`;
+  return `This record ${time}; ${body ? `prompt and answer for ${body}` : 'neither prompt nor answer'}`;
 }
 
 export interface Fact {

@@ -320,6 +320,13 @@ export interface Chat extends ChatSummary {
   messages: ChatMessage[];
 }
 
+/** Sends a model, a client, or one client's use of one model to a device. */
+export interface Pin {
+  model?: string;
+  client?: string;
+  device: string;
+}
+
 /** What the listener keeps. Keys that a build does not have are absent, and the page shows no control for them. */
 export interface Settings {
   theme?: 'system' | 'light' | 'dark';
@@ -328,5 +335,6 @@ export interface Settings {
   default_model?: string;
   emulate_npu?: boolean;
   preference?: string[] | null;
+  pins?: Pin[] | null;
   [other: string]: unknown;
 }
