@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +28,12 @@ func engineCommand() *cobra.Command {
 					return llmtest.NewFake(llmtest.Options{Noise: frames}), nil
 				}
 				o.Properties = properties
+				// A grammar's native compile cannot be ended but with its process. Nothing runs here now; the parent starts a
+				// new one at the next need.
+				o.Worn = func(err error) {
+					fmt.Fprintln(os.Stderr, "the engine process ends to start afresh:", err)
+					os.Exit(0)
+				}
 				return generate.New(o), nil
 			})
 		},
