@@ -157,7 +157,7 @@ func (k *knowledge) advise(facts *router.Facts, model models.Model, client strin
 			facts.Model.Smaller = k.largestWithin(free, model)
 		}
 	}
-	for _, seen := range k.cards.Seen() {
+	for _, seen := range k.missed() {
 		if !listed[seen.Device.ID()] && !k.fake {
 			facts.Devices = append(facts.Devices, router.DeviceFacts{Device: seen.Device, Absent: missing(seen)})
 		}
@@ -174,6 +174,14 @@ func (k *knowledge) freeMemory() int64 {
 		k.free, k.looked = k.memory(), time.Now()
 	}
 	return k.free
+}
+
+// missedFor is how long a device that is gone is missed: an external GPU may have been sold.
+const missedFor = 30 * 24 * time.Hour
+
+// missed are the devices that were here not long ago.
+func (k *knowledge) missed() []cards.Seen {
+	return slices.DeleteFunc(k.cards.Seen(), func(seen cards.Seen) bool { return time.Since(seen.At) > missedFor })
 }
 
 func missing(seen cards.Seen) string {

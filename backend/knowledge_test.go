@@ -254,14 +254,16 @@ func TestADeviceOfAnEarlierRunIsMissed(t *testing.T) {
 	b, _ := start(t, t.TempDir())
 	b.knowledge.fake = false // only what is no fake is missed
 	npu := llm.Device{Class: llm.NPU, Name: "AI Boost", Runtime: "NPU"}
-	b.knowledge.cards.See([]llm.Device{npu}, time.Date(2026, 11, 28, 12, 0, 0, 0, time.Local))
+	yesterday := time.Now().Add(-24 * time.Hour)
+	b.knowledge.cards.See([]llm.Device{npu}, yesterday)
+	b.knowledge.cards.See([]llm.Device{{Class: llm.GPU}}, time.Now().Add(-40*24*time.Hour)) // sold
 	facts := router.Facts{Devices: []router.DeviceFacts{{Device: llm.Device{Class: llm.CPU}}}}
 	b.knowledge.advise(&facts, models.Model{Name: starter}, "curl")
 	require.Len(t, facts.Devices, 2)
 	d, err := router.Decide(facts)
 	require.NoError(t, err)
 	assert.Equal(t, "CPU", d.Device.Label())
-	assert.Contains(t, d.Reason, "it was here on 28 November 2026 and is not found now")
+	assert.Contains(t, d.Reason, "it was here on "+yesterday.Format("2 January 2006")+" and is not found now")
 }
 
 func TestMemoryIsLookedAtBeforeALoad(t *testing.T) { // field report 13

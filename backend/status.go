@@ -45,7 +45,7 @@ func (b *Backend) missingDevices(here []server.DeviceStatus) (list []server.Devi
 	if b.options.Fake || len(here) == 0 { // nobody has looked yet
 		return nil
 	}
-	for _, seen := range b.knowledge.cards.Seen() {
+	for _, seen := range b.knowledge.missed() {
 		if slices.ContainsFunc(here, func(d server.DeviceStatus) bool { return d.ID == seen.Device.ID() }) {
 			continue
 		}

@@ -191,16 +191,6 @@ func (s *Store) See(devices []llm.Device, now time.Time) {
 	}
 }
 
-// Forget is See's opposite: the device is not missed any more.
-func (s *Store) Forget(device string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.seen[device]; ok {
-		delete(s.seen, device)
-		s.later()
-	}
-}
-
 // Seen lists the devices that were there once, by id.
 func (s *Store) Seen() []Seen {
 	s.mu.Lock()
