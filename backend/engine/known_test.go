@@ -74,3 +74,17 @@ func TestRecyclingEndsRequestsWithTheReasonAndTheNextOneWorks(t *testing.T) {
 		})
 	}
 }
+
+func TestRecyclingInALoadEndsItAndTheNextOneWorks(t *testing.T) { // field report 40a
+	b := open(t, engine.Options{Command: childProcess})
+	failed := make(chan error, 1)
+	go func() {
+		_, err := b.run(t.Context(), job(0, "fake:slow-load-90s", "hello"))
+		failed <- err
+	}()
+	until(t, "it loads", func() bool { return b.state(0).Loading != "" })
+	b.Recycle("this computer was asleep")
+	assert.ErrorContains(t, <-failed, "this computer was asleep")
+	b.answers(0)
+	assert.Empty(t, b.state(0).Quarantined)
+}
