@@ -94,6 +94,7 @@ func takeSampling(o *wire.Object, req *llm.Request) {
 	req.Sampling = llm.DefaultSampling()
 	s := &req.Sampling
 	s.Temperature, s.TopP = 1, 1
+	req.Sent = o.Sent()
 	if v := o.Float(temperature); v != nil {
 		s.Temperature = *v
 	}

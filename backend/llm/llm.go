@@ -74,6 +74,7 @@ type Request struct {
 	Think        *Think      // nil: as the model does by itself
 	Constraint   *Constraint // what the answer must look like; nil: free
 	Sampling     Sampling
+	Sent         []string `json:"-"` // names of the fields that came with the sampling ones: a variant's defaults give way to them
 	Stop         []string
 	MaxTokens    int            // at most this many tokens; 0: until the model or the context ends
 	ContextLimit int            // the caller's num_ctx: a prompt above it is refused; 0: none

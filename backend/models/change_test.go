@@ -243,7 +243,7 @@ func TestApplyGivesARequestWhatItDoesNotSay(t *testing.T) {
 	own := llm.DefaultSampling()
 	own.Temperature = 0.5
 	own.TopK = 1
-	chat = v.Apply(llm.Request{Sampling: own, MaxTokens: 9, Stop: []string{"y"}, Template: "T", Messages: []llm.Message{{Role: "system", Content: "mine"}, {Role: "user", Content: "q"}}})
+	chat = v.Apply(llm.Request{Sampling: own, Sent: []string{"temperature"}, MaxTokens: 9, Stop: []string{"y"}, Template: "T", Messages: []llm.Message{{Role: "system", Content: "mine"}, {Role: "user", Content: "q"}}})
 	assert.Equal(t, []llm.Message{{Role: "system", Content: "mine"}, {Role: "user", Content: "u"}, {Role: "assistant", Content: "a"}, {Role: "user", Content: "q"}}, chat.Messages)
 	assert.Equal(t, 0.5, chat.Sampling.Temperature)
 	assert.Equal(t, 9, chat.MaxTokens)

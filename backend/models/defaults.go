@@ -9,9 +9,6 @@ import (
 
 // Apply gives a request what a variant says where the request does not: system text, the conversation's beginning, template
 // and parameters. Of other models nothing changes.
-//
-// A request does not say which of its sampling fields were sent, so one that was sent with the dialect's default counts as
-// not sent.
 func (m Model) Apply(req llm.Request) llm.Request {
 	if m.Parent == "" || req.Raw {
 		return m.sampled(req)
@@ -45,32 +42,37 @@ func (m Model) Apply(req llm.Request) llm.Request {
 }
 
 func (m Model) sampled(req llm.Request) llm.Request {
-	usual, s := llm.DefaultSampling(), &req.Sampling
+	s := &req.Sampling
 	for _, p := range m.Defaults {
+		if slices.Contains(req.Sent, p.Name) {
+			continue
+		}
 		switch p.Name {
 		case "temperature":
-			setNumber(&s.Temperature, usual.Temperature, p)
+			setNumber(&s.Temperature, p)
 		case "top_k":
-			setNumber(&s.TopK, usual.TopK, p)
+			setNumber(&s.TopK, p)
 		case "top_p":
-			setNumber(&s.TopP, usual.TopP, p)
+			setNumber(&s.TopP, p)
 		case "min_p":
-			setNumber(&s.MinP, usual.MinP, p)
+			setNumber(&s.MinP, p)
 		case "typical_p":
-			setNumber(&s.TypicalP, usual.TypicalP, p)
+			setNumber(&s.TypicalP, p)
 		case "repeat_penalty":
-			setNumber(&s.RepeatPenalty, usual.RepeatPenalty, p)
+			setNumber(&s.RepeatPenalty, p)
 		case "repeat_last_n":
-			setNumber(&s.RepeatLastN, usual.RepeatLastN, p)
+			setNumber(&s.RepeatLastN, p)
 		case "presence_penalty":
-			setNumber(&s.PresencePenalty, usual.PresencePenalty, p)
+			setNumber(&s.PresencePenalty, p)
 		case "frequency_penalty":
-			setNumber(&s.FrequencyPenalty, usual.FrequencyPenalty, p)
+			setNumber(&s.FrequencyPenalty, p)
 		case "num_predict":
-			setNumber(&req.MaxTokens, 0, p)
-			req.MaxTokens = max(req.MaxTokens, 0)
+			if req.MaxTokens == 0 {
+				setNumber(&req.MaxTokens, p)
+				req.MaxTokens = max(req.MaxTokens, 0)
+			}
 		case "num_ctx":
-			setNumber(&req.ContextLimit, 0, p)
+			setNumber(&req.ContextLimit, p)
 		case "seed":
 			var seed int64
 			if s.Seed == nil && json.Unmarshal(p.Value, &seed) == nil {
@@ -85,10 +87,9 @@ func (m Model) sampled(req llm.Request) llm.Request {
 	return req
 }
 
-// setNumber takes a parameter where the request has the usual value.
-func setNumber[T int | float64](to *T, usual T, p Parameter) {
+func setNumber[T int | float64](to *T, p Parameter) {
 	var v T
-	if *to == usual && json.Unmarshal(p.Value, &v) == nil {
+	if json.Unmarshal(p.Value, &v) == nil {
 		*to = v
 	}
 }

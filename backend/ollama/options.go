@@ -58,6 +58,7 @@ func takeOptions(body *wire.Object, req *llm.Request) {
 		return
 	}
 	s := &req.Sampling
+	req.Sent = o.Sent()
 	set(&req.ContextLimit, o.Int(numCtx))
 	set(&req.MaxTokens, o.Int(numPredict))
 	req.MaxTokens = max(req.MaxTokens, 0) // -1 and -2: until the model or the context ends

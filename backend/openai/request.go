@@ -125,6 +125,7 @@ func takeSampling(o *wire.Object, req *llm.Request) {
 	req.Sampling = llm.DefaultSampling()
 	s := &req.Sampling
 	s.Temperature, s.TopP = 1, 1
+	req.Sent = o.Sent()
 	set(&req.MaxTokens, o.Int(tokenLimit))
 	set(&req.MaxTokens, o.Int(completionLimit)) // the newer name wins
 	req.MaxTokens = max(req.MaxTokens, 0)       // 0 and -1: until the model or the context ends

@@ -156,6 +156,16 @@ func (o *Object) Has(name string) bool {
 	return len(raw) > 0 && string(raw) != "null"
 }
 
+// Sent are the names of the fields that are there and not null.
+func (o *Object) Sent() (names []string) {
+	for _, name := range o.order {
+		if o.Has(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Text takes a string. A NUL character is refused: the tokenizer's interface would end the text there.
 func (o *Object) Text(name string) string {
 	raw := o.Raw(name)
