@@ -80,6 +80,7 @@ func (b *Backend) sweepModels(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			b.library.CollectBlobs()
 			if err := b.library.Sweep(); err != nil {
 				b.log.Debug("free deleted models", "error", err)
 			}

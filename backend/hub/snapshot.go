@@ -221,6 +221,9 @@ func (s *Snapshot) complete(others []string) error {
 	return nil
 }
 
+// askedAgain is how often a question is repeated: somebody waits for the answer.
+const askedAgain = 2
+
 // json reads an answer of the hub's API, of a sane size. what is the repository asked about.
 func (c *Client) json(ctx context.Context, u *url.URL, what string, into any) (http.Header, error) {
 	for try := 0; ; try++ {
@@ -229,7 +232,7 @@ func (c *Client) json(ctx context.Context, u *url.URL, what string, into any) (h
 			err = &hubError{llm.Errorf(llm.CodeUnavailable, "%s does not answer", u.Host), true, 0}
 		}
 		wait, again := c.patience(err, try)
-		if !again {
+		if !again || try == askedAgain {
 			return header, plain(err)
 		}
 		if err := sleep(ctx, wait); err != nil {

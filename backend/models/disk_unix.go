@@ -3,7 +3,9 @@
 package models
 
 import (
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +21,14 @@ func Space(dir string) (free, total int64, err error) {
 
 // Memory is what this computer has, and how much of it can be used now; 0: unknown.
 func Memory() (available, total int64) { return memoryInfo() }
+
+// onDisk is what a file takes: one that is being fetched in ranges has holes.
+func onDisk(info fs.FileInfo) int64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return min(info.Size(), s.Blocks*512)
+	}
+	return info.Size()
+}
 
 // syncDir makes a rename last.
 func syncDir(dir string) error {

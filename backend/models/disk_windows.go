@@ -2,6 +2,7 @@ package models
 
 import (
 	"encoding/binary"
+	"io/fs"
 	"reflect"
 	"runtime"
 
@@ -39,6 +40,8 @@ func Memory() (available, total int64) {
 }
 
 var memoryStatus = windows.NewLazySystemDLL("kernel32.dll").NewProc("GlobalMemoryStatusEx")
+
+func onDisk(info fs.FileInfo) int64 { return info.Size() }
 
 // syncDir has nothing to do: NTFS writes renames into its journal.
 func syncDir(string) error { return nil }

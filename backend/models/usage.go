@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -112,6 +113,22 @@ func (l *Library) trash() (list []folder) {
 // BlobDir is where files go that clients send.
 func (l *Library) BlobDir() string { return filepath.Join(l.Own(), blobsDir) }
 
+// blobLife is how long a blob is kept that nothing was made of.
+const blobLife = 24 * time.Hour
+
+// CollectBlobs removes what clients sent and did not come back for.
+func (l *Library) CollectBlobs() {
+	entries, err := os.ReadDir(l.BlobDir())
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > blobLife {
+			_ = os.Remove(filepath.Join(l.BlobDir(), entry.Name())) // the next one tries again
+		}
+	}
+}
+
 // sizeOf is what is on disk below a folder. Links are not followed.
 func sizeOf(dir string) (sum int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -119,7 +136,7 @@ func sizeOf(dir string) (sum int64) {
 			return nil //nolint:nilerr // what cannot be read counts nothing
 		}
 		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
-			sum += info.Size()
+			sum += onDisk(info)
 		}
 		return nil
 	})

@@ -289,9 +289,6 @@ func (s *Server) hasBlob(w *response, r *http.Request) error {
 	return nil
 }
 
-// blobLife is how long a blob is kept that nothing was made of.
-const blobLife = 24 * time.Hour
-
 func (s *Server) takeBlob(w *response, r *http.Request) error {
 	digest := mux.Vars(r)["digest"]
 	path, err := s.blobPath(digest)
@@ -302,7 +299,7 @@ func (s *Server) takeBlob(w *response, r *http.Request) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	collectBlobs(dir)
+	s.deps.Shop.Library.CollectBlobs()
 	if _, err := os.Stat(path); err == nil {
 		w.WriteHeader(http.StatusOK)
 		return nil
@@ -348,19 +345,6 @@ func (s *Server) receiveBlob(w *response, r *http.Request, to *os.File) (sum str
 		if err != nil {
 			w.Header().Set("Connection", "close")
 			return "", llm.Errorf(llm.CodeInvalid, "read the blob after %d bytes: %w", n, err)
-		}
-	}
-}
-
-// collectBlobs removes what nobody came back for.
-func collectBlobs(dir string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > blobLife {
-			_ = os.Remove(filepath.Join(dir, entry.Name())) // the next one tries again
 		}
 	}
 }
