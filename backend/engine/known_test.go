@@ -88,3 +88,12 @@ func TestRecyclingInALoadEndsItAndTheNextOneWorks(t *testing.T) { // field repor
 	b.answers(0)
 	assert.Empty(t, b.state(0).Quarantined)
 }
+
+func TestALoadThatNeverReturnsEndsWithItsProcess(t *testing.T) {
+	b := open(t, engine.Options{Command: childProcess, LoadLimit: 300 * time.Millisecond})
+	_, err := b.run(t.Context(), job(0, "fake:slow-load-90s", "hello"))
+	exit := exitOf(t, err)
+	assert.True(t, exit.Fault)
+	assert.ErrorContains(t, err, "took longer than 300ms")
+	b.answers(0)
+}
