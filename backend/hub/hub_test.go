@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"net/http"
@@ -470,6 +471,12 @@ func TestFromHTTPSNothingGoesOnInTheOpen(t *testing.T) {
 	_, err := client(t, o).Snapshot(t.Context(), repo, "")
 	assert.ErrorContains(t, err, "which this computer does not trust")
 	assert.ErrorContains(t, err, "Acme Co", "the issuer is named")
+
+	file := filepath.Join(t.TempDir(), "company.pem")
+	require.NoError(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600))
+	t.Setenv("SSL_CERT_FILE", file)
+	_, err = client(t, o).Snapshot(t.Context(), repo, "")
+	assert.ErrorContains(t, err, "redirects from https to http", "the company's own certificate is trusted")
 
 	pool := srv.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	o.Roots = pool
