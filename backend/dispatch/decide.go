@@ -91,9 +91,21 @@ func (d *Dispatcher) Explain(ctx context.Context, call Call) (e Explanation, err
 	if e.Model, err = d.library.Find(call.Request.Model); err != nil {
 		return e, err
 	}
+	kind := models.KindChat
+	if len(call.Request.Messages) == 0 && call.Request.Prompt == "" {
+		kind = e.Model.Kind // a load, or inputs to embed
+	}
+	if err := usable(e.Model, call.Request.Model, kind, "chat"); err != nil {
+		return e, err
+	}
 	tokens := 0
 	if e.Model.Kind == models.KindChat {
-		prompt, err := d.engine.Prepare(ctx, prepareRequest(e.Model, call.Request))
+		prepared := prepareRequest(e.Model, call.Request)
+		prepared.Limit = promptLimit(e.Model, call.Request)
+		prompt, err := d.engine.Prepare(ctx, prepared)
+		if refusal := nameLimit(err, call.Request); refusal != nil {
+			return e, refusal
+		}
 		if err != nil {
 			return e, err
 		}

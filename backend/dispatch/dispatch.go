@@ -33,6 +33,7 @@ type Call struct {
 type Answer struct {
 	// Begin is called once, before the first Delta: the device is decided, headers may go. It comes when a device gives the
 	// request its turn, or after 10 s of waiting with the device it waits for; from then on it stays on that device.
+	// It is nil for an answer that is given whole: that one may go to another device until its first Delta.
 	Begin func(llm.Record) error
 	// Delta is called for each piece, in order.
 	Delta func(llm.Delta) error
@@ -86,6 +87,7 @@ func New(library Library, eng Engine, j *journal.Journal, policy func() Policy) 
 // Generate answers a request. The record is complete in every case, the stats are true also with an error.
 func (d *Dispatcher) Generate(ctx context.Context, call Call, answer Answer) (llm.Record, llm.Stats, error) {
 	t, ctx := d.begin(ctx, call)
+	defer t.abandon(ctx)
 	if call.Request.EchoContext {
 		answer.Delta = t.listen(answer.Delta)
 	}
@@ -99,6 +101,7 @@ func (d *Dispatcher) Generate(ctx context.Context, call Call, answer Answer) (ll
 // Embed turns inputs into vectors. req.Model needs no more than the name that was asked for.
 func (d *Dispatcher) Embed(ctx context.Context, call Call, req llm.EmbedRequest) (llm.Record, llm.Embedded, error) {
 	t, ctx := d.begin(ctx, call)
+	defer t.abandon(ctx)
 	embedded, err := t.embed(ctx, req)
 	return t.end(ctx, llm.Stats{PromptTokens: embedded.Tokens, Prefill: embedded.Duration, Finish: llm.FinishStop}, err), embedded, cause(ctx, err)
 }
@@ -120,6 +123,7 @@ func (d *Dispatcher) Count(ctx context.Context, call Call) (int, error) {
 // Load makes a model ready where the rules would run an empty prompt.
 func (d *Dispatcher) Load(ctx context.Context, call Call) (llm.Record, error) {
 	t, ctx := d.begin(ctx, call)
+	defer t.abandon(ctx)
 	err := t.load(ctx)
 	return t.end(ctx, llm.Stats{Finish: llm.FinishStop}, err), cause(ctx, err)
 }
@@ -160,6 +164,7 @@ type trip struct {
 	prompt llm.Prompt
 	said   strings.Builder // the answer, where the request wants its tokens
 	first  time.Time       // of the first piece; zero until then
+	ended  bool            // the record is complete
 }
 
 func (d *Dispatcher) begin(ctx context.Context, call Call) (*trip, context.Context) {
@@ -207,7 +212,7 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	t.model, t.prompt = model.Ref(), prompt
 	t.set(func(r *llm.Record) { r.PromptTokens = &n })
 
-	timer := time.AfterFunc(beginAfter, func() { _ = t.commit(answer) })
+	timer := time.AfterFunc(beginAfter, func() { t.commitLate(answer) })
 	defer timer.Stop()
 	decision, err := t.decide(ctx, model, n, nil)
 	if err != nil {
@@ -265,17 +270,26 @@ func promptLimit(model models.Model, req llm.Request) int {
 
 // tooLong completes the refusal of a prompt above promptLimit; other errors stay as they are.
 func (t *trip) tooLong(err error) error {
-	e, ok := errors.AsType[*llm.Error](err)
-	if !ok || e.Code != llm.CodeContextLength {
+	e := nameLimit(err, t.call.Request)
+	if e == nil {
 		return err
-	}
-	if asked := t.call.Request.ContextLimit; asked > 0 && e.Limit == asked {
-		e.Param = "num_ctx"
-		_ = e.WithHint("the request's num_ctx is %d: raise it or shorten the prompt", asked)
 	}
 	t.set(func(r *llm.Record) {
 		r.PromptTokens, r.RouteRule, r.RouteReason = &e.Value, router.RulePromptLimit, e.Error()
 	})
+	return e
+}
+
+// nameLimit says in the refusal of a long prompt whose limit it was. It is nil for other errors.
+func nameLimit(err error, req llm.Request) *llm.Error {
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Code != llm.CodeContextLength {
+		return nil
+	}
+	if asked := req.ContextLimit; asked > 0 && e.Limit == asked {
+		e.Param = "num_ctx"
+		_ = e.WithHint("the request's num_ctx is %d: raise it or shorten the prompt", asked)
+	}
 	return e
 }
 
@@ -339,12 +353,15 @@ func (t *trip) load(ctx context.Context) error {
 		return err
 	}
 	t.found(model)
+	if err := usable(model, t.call.Request.Model, model.Kind, ""); err != nil {
+		return err
+	}
 	decision, err := t.decide(ctx, model, 0, nil)
 	if err != nil {
 		return err
 	}
 	_, times, err := t.d.engine.Load(ctx, decision.Device, t.loadRequest(model), t.keepAlive(), t.watch)
-	t.times, t.turn = times, err == nil
+	t.times, t.turn = times, t.turn || times.Load > 0 || err == nil
 	return err
 }
 
@@ -394,22 +411,40 @@ func (t *trip) watch(p engine.Progress) {
 	t.live.Update(func(e *journal.Entry) { e.State, e.Phase, e.Position = p.State, p.Phase.Name, p.Position })
 }
 
-// commit lets the headers go, once. What they say is what the record says from now on.
+// commit lets the headers go, once. What they say is what the record says from now on. An answer that is given whole has
+// none to let go.
 func (t *trip) commit(answer Answer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.begun || t.record.ExecutionDevice == "" {
+	if t.begun || answer.Begin == nil || t.record.ExecutionDevice == "" {
 		return nil
 	}
 	t.begun = true
 	return answer.Begin(t.record)
 }
 
-// retractable reports whether the request may still go to another device.
+// commitLate is commit on a timer's goroutine, where a panic would end the program: there it ends the request.
+func (t *trip) commitLate(answer Answer) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.cancel(llm.Errorf(llm.CodeInternal, "begin the answer: %v", p))
+		}
+	}()
+	_ = t.commit(answer) // a client that is gone shows at the first delta
+}
+
+// retractable reports whether the request may still go to another device: nothing of it was delivered yet.
 func (t *trip) retractable() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.begun
+	return !t.begun && t.first.IsZero()
+}
+
+// abandon completes the record of a request that a panic ended, on the panic's way up: nothing stays active for ever.
+func (t *trip) abandon(ctx context.Context) {
+	if !t.ended {
+		t.end(ctx, llm.Stats{}, llm.Errorf(llm.CodeInternal, "Signalbox failed at this request"))
+	}
 }
 
 func (t *trip) set(change func(*llm.Record)) {
@@ -423,6 +458,7 @@ func (t *trip) set(change func(*llm.Record)) {
 // end completes the record and writes it down.
 func (t *trip) end(ctx context.Context, stats llm.Stats, err error) llm.Record {
 	err = cause(ctx, err)
+	t.ended = true
 	t.mu.Lock()
 	t.begun = true // a timer that fires now must not call Begin: the caller goes on to its next request
 	t.mu.Unlock()
@@ -450,10 +486,15 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 		}
 		return
 	}
-	r.QueueMS, r.LoadMS = ms(t.times.Queue), ms(t.times.Load)
-	r.PromptTokens, r.CompletionTokens, r.CachedTokens = &stats.PromptTokens, &stats.CompletionTokens, &stats.CachedTokens
+	r.QueueMS, r.LoadMS, r.CompletionTokens = ms(t.times.Queue), ms(t.times.Load), &stats.CompletionTokens
+	if stats.PromptTokens > 0 {
+		r.PromptTokens = &stats.PromptTokens
+	}
 	if stats.Prefill > 0 {
 		r.PrefillMS = ms(stats.Prefill)
+		if !strings.HasPrefix(r.EndpointID, "npu:") { // its plugin keeps prefixes, and does not tell
+			r.CachedTokens = &stats.CachedTokens
+		}
 	}
 	if !t.first.IsZero() {
 		r.TTFTMS = ms(t.first.Sub(t.call.Arrived))
@@ -468,8 +509,10 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 	if stats.Cancel > 0 {
 		r.CancelMS = ms(stats.Cancel)
 	}
-	seconds := (stats.Prefill + stats.Decode).Seconds()
-	r.CostEstimate.DeviceSeconds, r.CostEstimate.EnergyJoules = &seconds, t.times.Joules
+	if busy := (stats.Prefill + stats.Decode).Seconds(); busy > 0 {
+		r.CostEstimate.DeviceSeconds = &busy
+	}
+	r.CostEstimate.EnergyJoules = t.times.Joules
 }
 
 func outcome(stats llm.Stats, err error) llm.Outcome {

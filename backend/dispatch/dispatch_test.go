@@ -281,3 +281,41 @@ func TestTheTokensOfPromptAndAnswerAreToldToWhoWantsThem(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, stats.Context, 10, "as many as the fake engine counts")
 }
+
+func TestWholeAnswerGoesToTheNextDeviceAfterAFaultInPrefill(t *testing.T) {
+	d, _ := desk(t, func(ctx context.Context, job engine.Job) (llm.Stats, error) {
+		if job.Device == npu {
+			job.OnState(engine.Progress{State: engine.Prefill})
+			return llm.Stats{}, llm.Errorf(llm.CodeEngine, "the driver crashed")
+		}
+		return say("hello")(ctx, job)
+	})
+	text := ""
+	record, _, err := d.Generate(t.Context(), call(), Answer{Delta: func(d llm.Delta) error { text += d.Text; return nil }})
+	require.NoError(t, err)
+	assert.Equal(t, "hello", text)
+	assert.Equal(t, "CPU", record.ExecutionDevice)
+}
+
+func TestFaultInPrefillLeavesUnknownNumbersNull(t *testing.T) {
+	d, _ := desk(t, func(_ context.Context, job engine.Job) (llm.Stats, error) {
+		job.OnState(engine.Progress{State: engine.Prefill})
+		return llm.Stats{}, llm.Errorf(llm.CodeEngine, "the driver crashed")
+	})
+	record, _, err := d.Generate(t.Context(), call(), (&heard{}).answer())
+	require.Error(t, err)
+	assert.Equal(t, 10, *record.PromptTokens, "counted before it ran")
+	assert.Nil(t, record.CachedTokens)
+	assert.Nil(t, record.PrefillMS)
+	assert.Nil(t, record.CostEstimate.DeviceSeconds)
+}
+
+func TestPanicLeavesNothingActive(t *testing.T) {
+	d, j := desk(t, func(context.Context, engine.Job) (llm.Stats, error) { panic("a bug") })
+	assert.PanicsWithValue(t, "a bug", func() { _, _, _ = d.Generate(t.Context(), call(), (&heard{}).answer()) })
+	assert.Empty(t, j.Active())
+	assert.False(t, d.Cancel("t"))
+	entry, err := j.Get("t")
+	require.NoError(t, err)
+	assert.Equal(t, llm.OutcomeError, entry.Outcome)
+}

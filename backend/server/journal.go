@@ -167,7 +167,6 @@ func (s *Server) uiReplay(w *response, r *http.Request) error {
 	req.Device = device
 	var text strings.Builder
 	record, _, err := s.deps.Dispatch.Generate(r.Context(), s.call(w, r, req), dispatch.Answer{
-		Begin: func(llm.Record) error { return nil },
 		Delta: func(d llm.Delta) error { text.WriteString(d.Text); return nil },
 	})
 	again := run{Record: record, Text: text.String()}

@@ -116,6 +116,9 @@ func (d *scripted) run(ctx context.Context, call dispatch.Call, answer dispatch.
 	}
 	n := len(prompt.Tokens)
 	rec.PromptTokens = &n
+	if answer.Begin == nil {
+		answer.Begin = func(llm.Record) error { return nil } // a whole answer
+	}
 	if err := answer.Begin(*rec); err != nil {
 		return llm.Stats{PromptTokens: n}, err
 	}

@@ -91,7 +91,6 @@ func (s *Server) generateWhole(w *response, r *http.Request, req llm.Request, f 
 func (s *Server) collect(r *http.Request, call dispatch.Call) (*wire.Parts, llm.Record, llm.Stats, error) {
 	answer := new(wire.Parts)
 	rec, stats, err := s.deps.Dispatch.Generate(r.Context(), call, dispatch.Answer{
-		Begin: func(llm.Record) error { return nil },
 		Delta: func(d llm.Delta) error {
 			answer.Add(d)
 			return nil
