@@ -68,8 +68,9 @@ check: test test-clients ## what CI runs
 
 e2e: setup system-test runtime-windows build test-e2e ## only the tests of the built programs
 
-bench: setup ## the benchmarks, once each (measure on a quiet machine)
-	@$(STEP) "benchmarks" "read the message above" go test -run '^$$' -bench . -benchtime 1x ./...
+bench: setup headless ## speed and memory beside OpenVINO GenAI and llama.cpp, in turns (on a quiet machine)
+	@$(STEP) "tools for the benchmark" "see whether Python's package index can be reached, then run this again" build/bench/setup.sh
+	@$(STEP) "benchmark" "read the message above" go run ./build/bench
 
 golden: ## rewrite the golden files; look at the difference
 	@$(STEP) "golden files" "read the message above" go test ./backend/ollama ./backend/openai ./backend/anthropic ./backend/connect ./backend/server -update

@@ -23,6 +23,7 @@ func (s *Server) uiRoutes(access *Access) []route {
 	return append(slices.Concat(s.journalRoutes(), s.routingRoutes(), s.shopRoutes()), []route{
 		{"GET", "/ui/status", o, s.uiStatus, false},
 		{"GET", "/ui/events", o, s.uiEvents, false},
+		{"POST", "/ui/link", o, s.uiLink(access), false},
 		{"GET", "/ui/connect", o, s.uiConnect, false},
 		{"GET", "/metrics", o, s.metricsWindow, false},
 		{"GET", "/ui/requests", o, s.uiRequests, false},
@@ -49,6 +50,13 @@ func (w *response) jsonOf(status int, v any) error {
 		return err
 	}
 	return w.json(status, body)
+}
+
+// uiLink gives a fresh address of the page, for `signalbox open`: those that the page itself had have ended.
+func (s *Server) uiLink(access *Access) handler {
+	return func(w *response, _ *http.Request) error {
+		return w.jsonOf(http.StatusOK, map[string]string{"url": access.URL()})
+	}
 }
 
 func (s *Server) uiStatus(w *response, _ *http.Request) error {

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -115,6 +116,9 @@ func inTurns(contestants []contestant, size int) (map[string][]sample, error) {
 		for i := range contestants {
 			c := contestants[(i+round+1)%len(contestants)]
 			got, err := c.generate(text(size))
+			for try := 0; errors.Is(err, errShort) && try < 10; try++ {
+				got, err = c.generate(text(size)) // a small model often has nothing to say to nonsense
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%s, %d tokens: %w", c.name, size, err)
 			}
@@ -252,6 +256,8 @@ func (s *signalbox) idle() figure {
 	}
 }
 
+var errShort = errors.New("the answer ended too soon to be measured")
+
 func (s *signalbox) generate(prompt string) (sample, error) {
 	done, tokens, first, last, err := s.stream("/api/generate", map[string]any{
 		"model": "smollm2:135m", "prompt": prompt, "raw": true,
@@ -261,7 +267,7 @@ func (s *signalbox) generate(prompt string) (sample, error) {
 		return sample{}, err
 	}
 	if tokens < answer/2 {
-		return sample{}, fmt.Errorf("the answer ended after %d tokens: too few to measure", tokens)
+		return sample{}, errShort
 	}
 	return sample{
 		PromptTokens: done.PromptTokens, FirstMS: first.Sub(done.sent).Seconds() * 1000,

@@ -62,7 +62,7 @@ func (p Program) root() *cobra.Command {
 		},
 	}
 	root.Flags().BoolVar(&hidden, "hidden", false, "start in the tray, without the window")
-	root.AddCommand(p.serveCommand(), p.runCommand(), listCommand(), psCommand(), showCommand(), stopCommand(),
+	root.AddCommand(p.serveCommand(), p.runCommand(), openCommand(), listCommand(), psCommand(), showCommand(), stopCommand(),
 		pullCommand(), rmCommand(), cpCommand(), createCommand(), importCommand(), searchCommand(), dfCommand(), connectCommand(),
 		versionCommand(), p.doctorCommand(), p.certifyCommand(), engineCommand())
 	return root

@@ -81,7 +81,7 @@ func (p Program) desktop(ctx context.Context, hidden bool) error {
 	}
 	o, err := p.own(os.Stderr, slog.LevelInfo)
 	if errors.Is(err, instance.ErrRunning) {
-		return handOver(ctx, err)
+		return showRunning(ctx, os.Stdout)
 	}
 	if err != nil {
 		return err
@@ -117,25 +117,6 @@ func (p Program) desktop(ctx context.Context, hidden bool) error {
 		os.Exit(1)
 	})
 	return errors.Join(err, <-ended)
-}
-
-// handOver asks the Signalbox that runs already to show its window.
-func handOver(ctx context.Context, running error) error {
-	d, err := dirs.Find()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	owner, err := instance.Wait(ctx, d.State)
-	if err != nil {
-		return fmt.Errorf("%w; its window cannot be shown: %w", running, err)
-	}
-	if _, err := owner.Post(ctx, "/desktop/show", nil); err != nil {
-		return fmt.Errorf("%w; its window cannot be shown: %w", running, err)
-	}
-	fmt.Fprintf(os.Stderr, "Signalbox runs already (%s): its window is shown.\n", owner)
-	return nil
 }
 
 // owner is this process as the one that owns the data folder.
