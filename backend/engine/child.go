@@ -211,7 +211,7 @@ func (l *lane) end(c *child, reason string, blamed bool) {
 	}
 	c.ending, c.reason, c.blamed = true, reason, blamed
 	l.engine.log.Debug("engine process ends", "device", l.device.ID(), "reason", reason)
-	l.engine.going.Go(func() { c.client.Close() }) // watch is one of going as long as the child is
+	go c.client.Close() // watch waits for it, but not for ever
 }
 
 // doubt begins to doubt the child when it is still busy with w, which nobody wants any more, after some time.
@@ -251,22 +251,24 @@ func (l *lane) watch(c *child) {
 		case <-time.After(2 * time.Second):
 		}
 	}
-	c.client.Close()
-	c.bury()
+	ended := c.bury(l.engine.options.KillLimit)
 
 	e := l.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	exit := &Exit{Device: l.device, Status: c.status.text, Fault: c.blamed, Reason: c.reason}
+	exit := &Exit{Device: l.device, Status: ended.text, Fault: c.blamed, Reason: c.reason, Stuck: ended.stuck}
 	if !c.ending {
-		exit.Fault = c.status.fault
+		exit.Fault = ended.fault
 		if why := c.client.Reason(); !errors.Is(why, pipe.ErrEnded) && !exit.Fault {
 			exit.Reason = why.Error()
 		}
 		l.failed()
-		e.log.Warn("engine process ended", "device", l.device.ID(), "status", exit.Status, "reason", exit.Reason, "stderr", c.status.tail)
+		e.log.Warn("engine process ended", "device", l.device.ID(), "status", exit.Status, "reason", exit.Reason, "stderr", ended.tail)
 	} else if c.blamed {
 		l.failed()
+	}
+	if exit.Stuck {
+		e.log.Error("engine process cannot be ended", "device", l.device.ID(), "pid", c.pid, "status", exit.Status)
 	}
 	if exit.Fault {
 		l.autopsy(c, exit)
@@ -301,7 +303,10 @@ func (l *lane) explain(c *child, w *work, err error) error {
 		what = fmt.Sprintf("%s of %s", w.phase, w.model)
 	}
 	failed := llm.Errorf(llm.CodeEngine, "%s on %s: %w", what, l.device.Label(), &exit)
-	if exit.Fault {
+	switch {
+	case exit.Stuck:
+		failed.WithHint("restart this computer if the device does not answer any more, or choose another device")
+	case exit.Fault:
 		failed.WithHint("a driver or the runtime crashed; try again, or choose another device")
 	}
 	return failed

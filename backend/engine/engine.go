@@ -42,6 +42,7 @@ type Options struct {
 	IdleAfter   time.Duration // a child without models and work ends after: 1 min
 	Patience    time.Duration // how long Run waits for the child's last word when ctx is done: 5 s
 	HangLimit   time.Duration // a child still busy with a cancelled request after that is replaced: 30 s
+	KillLimit   time.Duration // a child that was killed and has not ended after that is given up: 10 s
 	Silence     time.Duration // a child that answers no pings for so long is dead: 30 s
 	Pause       time.Duration // before the second restart in a row; doubles up to a minute: 1 s
 	FaultWindow time.Duration // three faults of a model on a device within it are a quarantine: 1 h
@@ -70,7 +71,7 @@ type Progress struct {
 const (
 	Queued  = "queued"
 	Loading = "loading"
-	Prefill = "prefill"
+	Prefill = "prefill" // it has its turn and its model; of embeddings too
 )
 
 // Times are what a request spent waiting, and what it used.
@@ -164,6 +165,7 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.IdleAfter, time.Minute)
 	orDefault(&o.Patience, 5*time.Second)
 	orDefault(&o.HangLimit, 30*time.Second)
+	orDefault(&o.KillLimit, 10*time.Second)
 	orDefault(&o.Pause, time.Second)
 	orDefault(&o.FaultWindow, time.Hour)
 	if o.Log == nil {
@@ -178,7 +180,8 @@ func orDefault[T int | time.Duration](field *T, value T) {
 	}
 }
 
-// Close ends all requests with CodeStopped, ends the children and waits for them. It may be called twice.
+// Close ends all requests with CodeStopped, ends the children and waits for them, but not for one that cannot be killed. It
+// may be called twice.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if !e.closed {

@@ -365,8 +365,11 @@ func TestLoadAndEmbed(t *testing.T) {
 	loaded, _, err := b.Load(t.Context(), mock(1), load, nil, nil)
 	require.NoError(t, err)
 	assert.Positive(t, loaded.ContextLimit)
-	embedded, _, err := b.Embed(t.Context(), mock(1), load, llm.EmbedRequest{Model: load.Model, Inputs: []string{"a", "b"}}, nil, nil)
+	var states []string
+	embedded, _, err := b.Embed(t.Context(), mock(1), load, llm.EmbedRequest{Model: load.Model, Inputs: []string{"a", "b"}}, nil,
+		func(p engine.Progress) { states = append(states, p.State) })
 	require.NoError(t, err)
+	assert.Equal(t, []string{engine.Prefill}, states, "the turn was given")
 	assert.Len(t, embedded.Vectors, 2)
 	assert.Zero(t, b.state(1).Running)
 	assert.True(t, b.Loaded()[0].Embedding)
@@ -429,6 +432,59 @@ func TestAReaderThatStopsGivesItsTurnBack(t *testing.T) {
 		close(resume)
 		assert.Equal(t, llm.CodeCancelled, llm.CodeOf(<-result))
 		b.Close()
+	})
+}
+
+func TestAnErrorOfTheCallersIsNoFaultOfTheDevice(t *testing.T) {
+	starts := 0
+	b := open(t, engine.Options{InProcess: func(d llm.Device) (llm.Runner, error) {
+		starts++
+		return inProcess(d)
+	}})
+	j := job(0, "m", "[[endless]]")
+	j.OnDelta = func(llm.Delta) error { return llm.Errorf(llm.CodeEngine, "the caller's own") }
+	_, err := b.run(t.Context(), j)
+	assert.ErrorContains(t, err, "the caller's own")
+	b.answers(0)
+	require.Len(t, b.Loaded(), 1)
+	assert.EqualValues(t, 1, starts, "its child is not replaced")
+}
+
+// unkillable is a runner in a driver that never comes back, not even for a kill.
+type unkillable struct {
+	llm.Runner
+	begun, free chan struct{}
+}
+
+func (s unkillable) Generate(context.Context, llm.GenerateRequest, func(llm.Delta) error) (llm.Stats, error) {
+	close(s.begun)
+	<-s.free
+	return llm.Stats{}, nil
+}
+
+func (s unkillable) Close() error {
+	<-s.free
+	return s.Runner.Close()
+}
+
+func TestAChildThatCannotBeKilledIsGivenUpAndNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := unkillable{begun: make(chan struct{}), free: make(chan struct{})}
+		b := open(t, engine.Options{InProcess: func(d llm.Device) (llm.Runner, error) {
+			s.Runner, _ = inProcess(d)
+			return s, nil
+		}})
+		result := make(chan error, 1)
+		go func() { _, err := b.run(t.Context(), job(0, "m", "hello")); result <- err }()
+		<-s.begun
+		b.Recycle("this computer was asleep")
+		started := time.Now()
+		err := <-result
+		assert.ErrorContains(t, err, "is stuck: it was killed and had not ended 10s later, its driver may hold it")
+		assert.Equal(t, llm.CodeEngine, llm.CodeOf(err))
+		assert.LessOrEqual(t, time.Since(started), 15*time.Second)
+		require.NoError(t, b.Close(), "Close waits for it no longer either")
+		close(s.free)
 	})
 }
 

@@ -13,9 +13,13 @@ type Exit struct {
 	Phase  string // what the request was doing: "start", "devices", "prepare", "load", "prefill", "decode" or "embed"
 	Fault  bool   // a crash; false where we, a user or the system ended it
 	Reason string // why we ended it, empty if we did not
+	Stuck  bool   // it was killed and has not ended, which Status says
 }
 
 func (e *Exit) Error() string {
+	if e.Stuck {
+		return fmt.Sprintf("the engine process for %s is stuck: %s", e.Device.Label(), e.Status)
+	}
 	if e.Reason != "" {
 		return fmt.Sprintf("the engine process for %s was ended: %s", e.Device.Label(), e.Reason)
 	}

@@ -67,6 +67,8 @@ type turn struct {
 	child    *child
 	work     *work
 	model    *model
+
+	refused bool // OnDelta returned an error; the caller's goroutine alone
 }
 
 func (e *Engine) newTurn(device llm.Device, w *work, keepAlive *time.Duration, onState func(Progress)) *turn {

@@ -29,6 +29,7 @@ type process struct {
 type status struct {
 	text  string
 	fault bool   // a crash
+	stuck bool   // it has not ended
 	last  string // its last line on stderr
 	tail  string // the last of its stderr
 }
@@ -59,29 +60,43 @@ func (e *Engine) start(device llm.Device) (*process, error) {
 		p.pid = hello.PID
 		return p, nil
 	}
-	p.client.Close()
-	p.bury()
+	ended := p.bury(e.options.KillLimit)
 	if _, ok := errors.AsType[*llm.Error](err); ok && !errors.Is(err, pipe.ErrLost) {
 		return nil, err
 	}
-	exit := &Exit{Device: device, Status: p.status.text, Phase: "start", Fault: p.status.fault}
+	exit := &Exit{Device: device, Status: ended.text, Phase: "start", Fault: ended.fault}
 	failed := llm.Errorf(llm.CodeUnavailable, "start the engine process for %s: it ended before it was ready (%s)", device.Label(), exit.Status)
-	if p.status.last != "" {
-		failed.Message += ": " + p.status.last
+	if ended.last != "" {
+		failed.Message += ": " + ended.last
 	}
 	failed.Cause = exit
 	return nil, failed
 }
 
-// bury waits for the end of a process whose connection has ended: it goes by itself then, or is killed.
-func (p *process) bury() {
+// bury ends the connection to a process, which then goes by itself or is killed, and tells how it ended. A driver may hold a
+// process that even a kill does not end: such a one is given up after limit.
+func (p *process) bury(limit time.Duration) status {
+	closed := make(chan struct{})
+	go func() { // a stream may not close before the process has ended
+		p.client.Close()
+		close(closed)
+	}()
 	select {
 	case <-p.exited:
-		return
 	case <-time.After(time.Second):
+		go p.kill()
 	}
-	p.kill()
-	<-p.exited
+	giveUp := time.After(limit)
+	select {
+	case <-p.exited:
+	case <-giveUp:
+		return status{stuck: true, text: fmt.Sprintf("it was killed and had not ended %s later, its driver may hold it", limit)}
+	}
+	select {
+	case <-closed:
+	case <-giveUp: // somebody else has its streams
+	}
+	return p.status
 }
 
 // inProcess runs the device's runner in this process.
@@ -100,14 +115,14 @@ func (e *Engine) inProcess(device llm.Device) (*process, error) {
 		p.client.Close()
 		runner.Close()
 	}
-	e.going.Go(func() {
+	go func() { // watch waits for it, but not for ever
 		defer close(p.exited)
 		err := pipe.Serve(ctx, runner, childIn, childOut)
 		childIn.Close()
 		childOut.Close()
 		runner.Close()
 		p.status = status{text: fmt.Sprint("in-process runner ended: ", err)}
-	})
+	}()
 	return p, nil
 }
 
@@ -131,7 +146,7 @@ func (e *Engine) spawn(device llm.Device) (*process, error) {
 	p := &process{exited: make(chan struct{})}
 	log := e.log.With("device", device.ID())
 	started := make(chan error, 1)
-	e.going.Go(func() { p.live(cmd, streams, log, started) })
+	go p.live(cmd, streams, log, started) // watch waits for it, but not for ever
 	if err := <-started; err != nil {
 		streams.close()
 		return nil, spawnError(device, err)

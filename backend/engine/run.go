@@ -30,7 +30,9 @@ func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) {
 				decoding = true
 				t.lane.phase(w, phaseDecode)
 			}
-			return job.OnDelta(d)
+			err := job.OnDelta(d)
+			t.refused = err != nil
+			return err
 		})
 		return err
 	})
@@ -97,7 +99,7 @@ func (t *turn) run(ctx context.Context, load llm.LoadRequest, times *Times, phas
 		return err
 	}
 	t.lane.phase(t.work, phase)
-	if phase == phasePrefill {
+	if phase != phaseLoad {
 		t.onState(Progress{State: Prefill})
 	}
 	child := t.child
@@ -158,6 +160,11 @@ func (t *turn) conclude(ctx context.Context, c *child, err error) error {
 		// a model that loads may still crash at its first token
 	case t.child != nil: // it has not stopped yet
 		l.doubt(c, t.work, e.options.HangLimit)
+	case t.refused: // it worked, whatever the caller's error looks like
+		if !c.lost() {
+			l.succeeded()
+		}
+		l.rest(c)
 	default:
 		l.taint(c, err)
 		l.rest(c)

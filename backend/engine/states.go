@@ -120,10 +120,9 @@ func (e *Engine) list() ([]llm.Device, error) {
 	defer unhook()
 	devices, err := p.client.Devices(ctx)
 	reason := p.client.Reason()
-	p.client.Close()
-	p.bury()
+	ended := p.bury(e.options.KillLimit)
 	if err != nil && reason != nil {
-		exit := &Exit{Device: base, Status: p.status.text, Phase: "devices", Fault: p.status.fault}
+		exit := &Exit{Device: base, Status: ended.text, Phase: "devices", Fault: ended.fault}
 		return nil, llm.Errorf(llm.CodeUnavailable, "look for devices: %w", exit)
 	}
 	return devices, err
