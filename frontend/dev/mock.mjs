@@ -460,6 +460,8 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
       }
       if (text.includes('[[cut]]')) {
         end('error', { error: 'cut' });
+        // What was written must be out before the connection breaks.
+        await sleep(50, abort.signal);
         return void res.destroy();
       }
       end('completed');

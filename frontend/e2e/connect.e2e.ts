@@ -25,11 +25,12 @@ it('copies the settings of a client for a chosen model, and says when it was las
   await page.getByRole('button', { name: /^Copy: Continue/ }).click();
   expect(await copied()).toContain('model: "qwen3:4b"\n');
   // It asks for the first time while the page is open.
-  await fetch(`http://127.0.0.1:${mock.port}/api/chat`, {
+  const answer = await fetch(`http://127.0.0.1:${mock.port}/api/chat`, {
     method: 'POST',
     headers: { 'User-Agent': 'Zed/0.219.0' },
     body: JSON.stringify({ model: 'smollm2:135m', messages: [{ role: 'user', content: '[[say Hi]]' }] }),
   });
+  await answer.text();
   mock.tell({ ...mock.state.entries[0]!, client: 'Zed' });
   await zed.getByText('Seen just now').waitFor();
 });

@@ -10,6 +10,9 @@ export function lampColour(device: string | undefined): LampColour {
   return match ? (match[1]!.toLowerCase() as LampColour) : 'none';
 }
 
+/** No hardware of its own stands behind the label: its lamp is a ring. */
+export const stoodIn = (device: string | undefined) => /emulated|^mock/i.test(device ?? '');
+
 /** What somebody waiting for an answer sees. `since` is when this state or phase began, as the page saw it. */
 export function waitingLine(entry: Entry | undefined, since: number, now: number): string {
   const seconds = Math.max(0, Math.floor((now - since) / 1000));
