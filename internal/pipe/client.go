@@ -250,13 +250,13 @@ func (c *Client) Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Promp
 
 // Generate asks the child's runner. When the connection ends, or the child does not answer, the Stats hold what is known.
 func (c *Client) Generate(ctx context.Context, req llm.GenerateRequest, emit func(llm.Delta) error) (llm.Stats, error) {
-	var known llm.Stats
+	known := llm.Stats{PromptTokens: len(req.Tokens)}
 	f, err := c.do(ctx, opGenerate, req, func(f incoming) error {
 		var delta llm.Delta
 		if err := json.Unmarshal(f.Body, &delta); err != nil {
 			return err
 		}
-		known.PromptTokens, known.CompletionTokens = len(req.Tokens), delta.Tokens
+		known.CompletionTokens = delta.Tokens
 		return emit(delta)
 	})
 	if f.Body == nil {

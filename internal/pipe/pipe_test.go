@@ -148,6 +148,16 @@ func TestChildEndsWithItsParentsStreamEvenInANativeCall(t *testing.T) {
 	require.NoError(t, cmd.Wait(), "it ends with status 0")
 }
 
+func TestAChildLostInItsPromptLeavesTheSizeOfThePrompt(t *testing.T) {
+	client, _ := startChild(t)
+	_, err := client.Load(t.Context(), chatModel, nil)
+	require.NoError(t, err)
+	prompt := tokens(t, client, "[[die-prefill]]")
+	_, stats, err := say(t.Context(), client, prompt, nil)
+	assert.ErrorIs(t, err, pipe.ErrLost)
+	assert.Equal(t, llm.Stats{PromptTokens: len(prompt)}, stats)
+}
+
 func TestPrintingOnStdoutDoesNotReachTheFrames(t *testing.T) {
 	client, _ := startChild(t)
 	_, err := client.Load(t.Context(), chatModel, nil)
