@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -110,6 +111,7 @@ func (e *embedder) open(ctx context.Context, r *Runner, core *openvino.Core, dir
 	if r.options.CacheDir != "" {
 		properties["CACHE_DIR"] = r.options.CacheDir
 	}
+	maps.Copy(properties, r.options.Properties)
 	if e.model, err = core.Compile(model, r.options.Device, properties); err != nil {
 		return err
 	}

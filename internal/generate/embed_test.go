@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/generate"
+	"signalbox/internal/openvino"
 	"signalbox/internal/testenv"
 )
 
@@ -51,6 +53,14 @@ func TestLikeTextsHaveLikeVectors(t *testing.T) {
 	assert.Greater(t, near, 0.6)
 	assert.Less(t, far, 0.3)
 	assert.Positive(t, got.Tokens)
+}
+
+func TestEmbeddersAreCompiledWithTheGivenProperties(t *testing.T) {
+	r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", Properties: openvino.Properties{"NUM_STREAMS": "many"}})
+	defer r.Close()
+	_, err := r.Load(context.Background(), llm.LoadRequest{Model: minilm(t), Embedding: true}, nil)
+	assert.Equal(t, llm.CodeEngine, llm.CodeOf(err))
+	assert.ErrorContains(t, err, "number of streams")
 }
 
 func TestBatchesKeepTheOrder(t *testing.T) {

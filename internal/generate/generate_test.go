@@ -36,7 +36,7 @@ func model(t testing.TB) llm.ModelRef {
 func runner(t testing.TB) *generate.Runner {
 	t.Helper()
 	cpu.once.Do(func() {
-		cpu.runner = generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU"})
+		cpu.runner = generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", SlotMemory: generate.DefaultSlotMemory})
 		_, cpu.err = cpu.runner.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
 	})
 	require.NoError(t, cpu.err)
@@ -213,6 +213,19 @@ func TestPrefixReuseGivesTheSameGreedyTokens(t *testing.T) {
 	seed := int64(7)
 	seeded := run(t, r, llm.GenerateRequest{Tokens: ids, MaxTokens: 16, Owner: "a", Sampling: llm.Sampling{Seed: &seed}})
 	assert.Zero(t, seeded.stats.CachedTokens, "a seed takes the same path each time")
+}
+
+func TestNoConversationIsKeptWithoutMemoryForIt(t *testing.T) {
+	r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU"})
+	defer r.Close()
+	_, err := r.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
+	require.NoError(t, err)
+	ids := prepare(t, r, user(strings.Repeat("The quick brown fox jumps over the lazy dog. ", 30)))
+	for range 2 {
+		got := run(t, r, llm.GenerateRequest{Tokens: ids, MaxTokens: 4, Owner: "a"})
+		require.NoError(t, got.err)
+		assert.Zero(t, got.stats.CachedTokens)
+	}
 }
 
 func TestSeededAnswersRepeat(t *testing.T) {

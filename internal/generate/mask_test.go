@@ -15,7 +15,7 @@ import (
 
 // The probabilities are compared too, to the last digit.
 func TestOurMaskGivesWhatTheModelsOwnGives(t *testing.T) {
-	own := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", OwnMask: true})
+	own := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", OwnMask: true, SlotMemory: generate.DefaultSlotMemory})
 	defer own.Close()
 	_, err := own.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 
 // The NPU plugin's own pipeline, with the CPU standing in for the hardware: slow, but the real code. One load for all tests.
 func TestNPUPipeline(t *testing.T) {
-	r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "NPU", Emulate: true})
+	r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "NPU", Emulate: true, SlotMemory: generate.DefaultSlotMemory})
 	ctx := context.Background()
 	var phases []string
 	loaded, err := r.Load(ctx, llm.LoadRequest{Model: model(t), PromptLimit: 256, Reserve: 64},

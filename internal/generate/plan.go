@@ -43,7 +43,7 @@ func (r *Runner) plan(req llm.LoadRequest, known facts, cutAt int) (plan, error)
 	}
 	switch r.class() {
 	case llm.NPU:
-		p.npu(req, context, r.options.Emulate)
+		p.npu(req, context, r.options)
 	case llm.GPU:
 		p.properties["PERFORMANCE_HINT"] = "LATENCY"
 	case llm.CPU:
@@ -56,7 +56,11 @@ func (r *Runner) plan(req llm.LoadRequest, known facts, cutAt int) (plan, error)
 }
 
 // npu asks for the plugin's language model pipeline.
-func (p *plan) npu(req llm.LoadRequest, context int, emulate bool) {
+func (p *plan) npu(req llm.LoadRequest, context int, options Options) {
+	prefixes := "YES"
+	if options.SlotMemory <= 0 {
+		prefixes = "NO"
+	}
 	prompt, reserve := req.PromptLimit, req.Reserve
 	if prompt <= 0 {
 		prompt = DefaultPromptLimit
@@ -69,9 +73,9 @@ func (p *plan) npu(req llm.LoadRequest, context int, emulate bool) {
 		"NPU_USE_NPUW": "YES", "NPUW_LLM": "YES", "NPUW_LLM_BATCH_DIM": "0", "NPUW_LLM_SEQ_LEN_DIM": "2",
 		"NPUW_LLM_MAX_PROMPT_LEN":        strconv.Itoa(prompt),
 		"NPUW_LLM_MIN_RESPONSE_LEN":      strconv.Itoa(reserve),
-		"NPUW_LLM_ENABLE_PREFIX_CACHING": "YES",
+		"NPUW_LLM_ENABLE_PREFIX_CACHING": prefixes,
 	})
-	if emulate {
+	if options.Emulate {
 		p.properties["NPUW_DEVICES"], p.properties["NPUW_ONLINE_PIPELINE"] = "CPU", "NONE"
 	}
 	p.limits.prompt, p.limits.chunk = prompt, prompt

@@ -32,7 +32,7 @@ type Options struct {
 	Device       string              // "CPU", "GPU", "GPU.0", "NPU"
 	Emulate      bool                // run the NPU's pipeline on the CPU, for machines without an NPU
 	CacheDir     string              // compiled models are kept here; empty: not kept
-	SlotMemory   int64               // bytes for the KV caches of conversations that are not running; 0: 1 GiB
+	SlotMemory   int64               // bytes for the KV caches of conversations that are not running, usually DefaultSlotMemory; 0: none is kept
 	PrefillLimit int                 // most prompt tokens in one inference; 0: 2048
 	Properties   openvino.Properties // compile properties that override ours, for measuring
 	OwnMask      bool                // let models make their attention mask themselves, for comparing
@@ -40,7 +40,7 @@ type Options struct {
 	Worn         func(error)         // called once when this process should be replaced: a thread is lost to a native call, and no answer runs
 }
 
-// Defaults of Options.
+// Usual values of Options.
 const (
 	DefaultSlotMemory   = 1 << 30
 	DefaultPrefillLimit = 2048
@@ -64,9 +64,6 @@ var _ llm.Runner = (*Runner)(nil)
 
 // New returns a runner. Nothing is loaded before it is needed; a missing runtime is reported by the call that needs it.
 func New(options Options) *Runner {
-	if options.SlotMemory == 0 {
-		options.SlotMemory = DefaultSlotMemory
-	}
 	if options.PrefillLimit == 0 {
 		options.PrefillLimit = DefaultPrefillLimit
 	}

@@ -3,7 +3,6 @@ package generate
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"signalbox/internal/generate/ir"
 	"signalbox/internal/openvino"
@@ -14,7 +13,6 @@ type slot struct {
 	owner  string
 	tokens []int32 // what the cache holds and the model sees, in order
 	dead   int     // entries in the cache that are masked out: a tail that was dropped
-	used   time.Time
 
 	request *openvino.Request
 	ids     input // [1, n]

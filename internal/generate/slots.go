@@ -56,10 +56,10 @@ func common(a, b []int32) int {
 
 // keep takes a slot back after an answer and closes the ones not used for longest until all fit into the limit.
 func (p *slots) keep(s *slot, owner string) {
-	s.owner, s.used = owner, time.Now()
+	s.owner = owner
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || owner == "" {
+	if p.closed || owner == "" || p.limit <= 0 {
 		s.close()
 		return
 	}

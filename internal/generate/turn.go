@@ -63,10 +63,3 @@ func (t *turn) give() {
 	close(t.queue[0])
 	t.queue = append(t.queue[:0], t.queue[1:]...)
 }
-
-// wanted tells whether somebody waits.
-func (t *turn) wanted() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.queue) > 0
-}
