@@ -120,6 +120,26 @@ func TestFileDamagedWhileInUseIsPutAsideAndWritingGoesOn(t *testing.T) {
 	assert.NotEmpty(t, aside)
 }
 
+func TestActiveRequestsAreInTheFileThatReplacesADamagedOne(t *testing.T) {
+	path := newPath(t)
+	j := open(t, path, quick)
+	for i := range 400 {
+		record(j, entry(fmt.Sprint(i), noon))
+	}
+	j.Begin(entry("going", noon))
+	eventually(t, func() bool { return stored(t, path) == 400 && active(t, path) == 1 }, "all are stored")
+	require.NoError(t, j.Exec(`PRAGMA wal_checkpoint(TRUNCATE)`))
+	require.NoError(t, j.Exec(`PRAGMA shrink_memory`)) // nothing is answered from memory
+	overwritePages(t, path)
+
+	j.Begin(entry("second", noon)) // its note alone finds the damage
+	eventually(t, func() bool { return strings.Contains(j.Problem(), "put aside") }, "the damage was noticed")
+	eventually(t, func() bool { return active(t, path) == 2 }, "both are noted in the new file")
+}
+
+// active counts the requests that the file holds as going on; -1 while it cannot be read.
+func active(t *testing.T, path string) int { return count(t, path, "active") }
+
 // overwritePages writes noise over all but the first page, as a failing disk does.
 func overwritePages(t *testing.T, path string) {
 	t.Helper()
@@ -221,14 +241,16 @@ func raw(t *testing.T, path, statements string) {
 }
 
 // stored counts the requests in the file; -1 while it cannot be read.
-func stored(t *testing.T, path string) int {
+func stored(t *testing.T, path string) int { return count(t, path, "requests") }
+
+func count(t *testing.T, path, table string) int {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=query_only(1)&_pragma=busy_timeout(1000)")
 	require.NoError(t, err)
 	defer db.Close()
-	count := -1
-	if err := db.QueryRow(`SELECT count(*) FROM requests`).Scan(&count); err != nil {
+	n := -1
+	if err := db.QueryRow(`SELECT count(*) FROM ` + table).Scan(&n); err != nil {
 		return -1
 	}
-	return count
+	return n
 }

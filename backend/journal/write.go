@@ -96,7 +96,7 @@ func (j *Journal) flush() bool {
 			return true // they stay in memory
 		}
 		if err := j.note(s); err != nil {
-			j.fail(err)
+			j.refused(s, err)
 			return false
 		}
 		if len(batch) == 0 {
@@ -104,10 +104,7 @@ func (j *Journal) flush() bool {
 			return true
 		}
 		if err := j.move(s, batch, lost); err != nil {
-			j.fail(err)
-			if damaged(err) {
-				j.replace(s)
-			}
+			j.refused(s, err)
 			return false
 		}
 	}
@@ -155,11 +152,23 @@ func (j *Journal) changed() {
 	}
 }
 
+// refused notes why a write was refused, and begins a new file where that was because of damage.
+func (j *Journal) refused(s *store, err error) {
+	j.fail(err)
+	if damaged(err) {
+		j.replace(s)
+	}
+}
+
 // replace puts a file aside that turned out damaged while it was in use, and begins a new one.
 func (j *Journal) replace(s *store) {
 	j.mu.Lock()
 	j.store = nil
+	live := slices.Clone(j.live)
 	j.mu.Unlock()
+	for _, l := range live {
+		l.noted = nil // not in the new file
+	}
 	s.close()
 	aside, err := putAside(j.path, j.options.Now())
 	if err != nil {
