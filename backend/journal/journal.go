@@ -19,6 +19,7 @@ var ErrNotFound = errors.New("not found")
 // Options change how a journal works. The zero value is the usual one.
 type Options struct {
 	Retention time.Duration    // how long entries are kept; 0: 30 days; negative: for ever
+	Bodies    time.Duration    // how long prompts and answers are kept; 0: they are not, and those that are there are deleted
 	MaxBytes  int64            // how much all entries may take; 0: 100 MB
 	Retry     time.Duration    // pause after SQLite has refused a write; 0: a minute
 	Now       func() time.Time // nil: time.Now
@@ -87,7 +88,7 @@ func OpenWith(path string, options Options) (*Journal, error) {
 	}
 	options = options.withDefaults()
 	j := &Journal{
-		path: abs, options: options, began: time.Now(), retention: options.Retention,
+		path: abs, options: options, began: time.Now(), retention: options.Retention, bodies: options.Bodies,
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), prune: make(chan struct{}, 1),
 	}
 	j.connect()

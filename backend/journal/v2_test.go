@@ -129,8 +129,7 @@ func TestBodiesAreKeptOnlyWhenAsked(t *testing.T) {
 	assert.ErrorIs(t, err, journal.ErrNotFound)
 	require.NoError(t, j.Close())
 
-	j = open(t, path)
-	j.SetBodies(time.Hour)
+	j = open(t, path, journal.Options{Bodies: time.Hour})
 	j.Tidy()
 	body, err = j.Body("kept")
 	require.NoError(t, err)
