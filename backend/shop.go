@@ -109,6 +109,10 @@ func (v variants) Count(ctx context.Context, call dispatch.Call) (int, error) {
 	return v.Dispatcher.Count(ctx, v.apply(call))
 }
 
+func (v variants) Explain(ctx context.Context, call dispatch.Call) (dispatch.Explanation, error) {
+	return v.Dispatcher.Explain(ctx, v.apply(call))
+}
+
 // Unload frees a variant's files, which the engine knows by the name of the model that has them.
 func (v variants) Unload(ctx context.Context, name string) error {
 	model, err := v.library.Find(name)

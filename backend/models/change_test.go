@@ -50,7 +50,10 @@ func TestAVariantSharesFilesAndSaysWhatIsDifferent(t *testing.T) {
 	parrot := find(t, l, "parrot")
 	assert.Equal(t, "base:1b", parrot.Parent, "a variant of a variant shares the files too")
 	assert.Equal(t, "You are a parrot.", parrot.System)
-	assert.Len(t, parrot.Defaults, 2)
+	assert.Equal(t, pirate.Parameters, parrot.Parameters)
+	asked := parrot.Apply(llm.Request{Sampling: llm.DefaultSampling()})
+	assert.Equal(t, 0.1, asked.Sampling.Temperature)
+	assert.Equal(t, []string{"arr"}, asked.Stop)
 
 	require.NoError(t, l.Copy("pirate", "corsair"))
 	assert.Equal(t, pirate.Digest, find(t, l, "corsair").Digest)
@@ -58,6 +61,16 @@ func TestAVariantSharesFilesAndSaysWhatIsDifferent(t *testing.T) {
 	assert.Equal(t, base.Digest, find(t, l, "twin").Digest)
 	assert.ErrorContains(t, l.Create(models.Creation{Name: "base:1b", From: "base:1b", System: "x"}), "cannot be made from itself")
 	assert.ErrorContains(t, l.Create(models.Creation{Name: "base:1b", From: "pirate", System: "x"}), "files of its own")
+}
+
+func TestMakersDefaultsHoldWhereARequestDoesNotSay(t *testing.T) {
+	dir := t.TempDir()
+	made(t, dir, "m", map[string]string{manifest: `{"name":"base"}`, "generation_config.json": `{"temperature":0.2,"top_p":0.9,"repetition_penalty":1.1}`})
+	base := find(t, models.Open(dir), "base")
+	req := base.Apply(llm.Request{Sampling: llm.DefaultSampling(), Sent: []string{"top_p"}})
+	assert.Equal(t, 0.2, req.Sampling.Temperature)
+	assert.Equal(t, 1.1, req.Sampling.RepeatPenalty)
+	assert.Equal(t, llm.DefaultSampling().TopP, req.Sampling.TopP, "the request said so itself")
 }
 
 func TestFilesStayUntilTheLastThatSharesThemIsDeleted(t *testing.T) {

@@ -41,9 +41,10 @@ func (m Model) Apply(req llm.Request) llm.Request {
 	return m.sampled(req)
 }
 
+// sampled fills in what the request does not say: the maker's defaults, and a variant's over them.
 func (m Model) sampled(req llm.Request) llm.Request {
 	s := &req.Sampling
-	for _, p := range m.Defaults {
+	for _, p := range m.Parameters {
 		if slices.Contains(req.Sent, p.Name) {
 			continue
 		}

@@ -51,7 +51,6 @@ type Model struct {
 	Parent   string        `json:"-"` // its name; empty: it is no variant
 	System   string        `json:"-"`
 	Messages []llm.Message `json:"-"` // before each conversation
-	Defaults []Parameter   `json:"-"` // where a request does not say; Parameters has them too
 	Override string        `json:"-"` // the chat template in place of its files' own; empty: none
 
 	shared llm.ModelRef // what a variant is to the engine

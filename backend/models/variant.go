@@ -37,7 +37,7 @@ func (l *Library) inspectVariant(f folder, all []folder) Model {
 		m.shared, m.Parent = llm.ModelRef{Name: f.name, Dir: m.Dir, Digest: m.Ref().Digest}, base.name
 	}
 	m.Name, m.ReadOnly, m.ModifiedAt = f.name, false, v.Created
-	m.System, m.Messages, m.Defaults, m.Override = v.System, v.Messages, v.Parameters, v.Template
+	m.System, m.Messages, m.Override = v.System, v.Messages, v.Template
 	if v.Template != "" {
 		m.Template = v.Template
 	}

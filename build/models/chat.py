@@ -119,6 +119,8 @@ def describe(source, folder):
     modelfolder.write_json(folder / "generation_config.json", {
         # A conversation ends with <|im_end|>, plain text with <|endoftext|>.
         "bos_token_id": bos, "eos_token_id": [eos, tokens.index("<|endoftext|>")], "pad_token_id": pad,
+        # The model card's own. At a temperature of 0.8, the usual one, so small a model loses itself.
+        "do_sample": True, "temperature": 0.2, "top_p": 0.9,
     })
     modelfolder.write_json(folder / "tokenizer_config.json", {
         "tokenizer_class": "GPT2Tokenizer",
