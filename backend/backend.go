@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,10 +57,13 @@ type Backend struct {
 	access    *server.Access
 	public    publicServer
 	changed   watchers
+	shelf     shelf
+
+	changing sync.Mutex // one change of the settings after the other
 
 	mu       sync.Mutex
 	settings config.Settings // guarded by mu
-	notices  []server.Notice // what was found at the start; guarded by mu
+	notices  []notice        // what people should know, in the order it came; guarded by mu
 	ui       net.Listener
 	work     sync.WaitGroup  // all that Run waits for
 	base     context.Context // of work in the background; nil before Run and after it; guarded by mu
@@ -76,32 +80,33 @@ func New(o Options) (*Backend, error) {
 	b := &Backend{options: o, log: o.Log}
 	settings, warning := config.Load(o.Dirs.Settings())
 	b.settings = settings
-	b.notice("warn", warning)
+	b.notice("settings", warning)
 
-	j, err := journal.Open(o.Dirs.Journal())
+	j, err := journal.OpenWith(o.Dirs.Journal(), journal.Options{
+		Retention: retention(settings), Bodies: bodies(settings), Log: o.Log, Changed: b.changed.wake,
+	})
 	if err != nil {
 		return nil, err
 	}
 	b.journal = j
-	j.SetRetention(retention(settings))
-	j.SetBodies(bodies(settings))
 	b.library = models.Open(b.modelDirs()...)
+	b.shelf.list = b.library.List
 	b.knowledge = newKnowledge(b)
 	b.prober = newProber(b)
 	if b.engine, err = newEngines(b); err != nil {
-		return nil, errors.Join(err, j.Close())
+		return nil, errors.Join(err, b.knowledge.cards.Close(), j.Close())
 	}
 	dispatcher := dispatch.New(b.library, b.engine, j, b.policy)
 
 	b.ui, err = net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the window's own listener: %w", err), j.Close())
+		return nil, errors.Join(fmt.Errorf("open the window's own listener: %w", err), b.engine.Close(), b.knowledge.cards.Close(), j.Close())
 	}
 	b.access = server.NewAccess(b.ui.Addr().(*net.TCPAddr).Port, o.Token)
 	b.server = server.New(server.Deps{
 		Dispatch: variants{dispatcher, b.library}, Shop: b.openShop(), Models: b.library, Journal: j, Loaded: b.loaded,
 		Status: b.Status, Watch: b.changed.watch, Run: b.runServer,
-		Settings: b.Settings, SaveSettings: b.SaveSettings,
+		Settings: b.Settings, ChangeSettings: b.ChangeSettings,
 		Routing: routing{b, dispatcher}, Desktop: o.Desktop, Frontend: o.Frontend,
 		Origins: b.origins, Version: version.Ollama, Log: o.Log,
 	})
@@ -115,7 +120,7 @@ func (b *Backend) Run(ctx context.Context) error {
 	ui := server.HTTPServer(b.server.UI(b.access), base, b.log)
 	served := make(chan error, 1)
 	b.work.Go(func() { served <- ui.Serve(b.ui) })
-	b.work.Go(func() { b.watchChanges(base) })
+	b.work.Go(func() { b.lookForDevices(base) })
 	b.work.Go(func() { b.watchSleep(base) })
 	b.work.Go(func() { b.prober.run(base) })
 	b.work.Go(func() { b.sweepModels(base) })
@@ -186,8 +191,15 @@ func (b *Backend) Settings() config.Settings {
 	return b.settings
 }
 
-// SaveSettings checks, stores and applies. The port is used at the server's next start.
-func (b *Backend) SaveSettings(s config.Settings) error {
+// ChangeSettings gives change a copy of the settings in force, and checks, stores and applies what it makes of it. An error of
+// change's leaves everything as it is. The port is used at the server's next start.
+func (b *Backend) ChangeSettings(change func(*config.Settings) error) error {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	s := b.Settings().Clone()
+	if err := change(&s); err != nil {
+		return err
+	}
 	if err := s.Save(b.options.Dirs.Settings()); err != nil {
 		return err
 	}
@@ -262,12 +274,28 @@ func splitList(s string) (list []string) {
 	return list
 }
 
-func (b *Backend) notice(level, text string) {
-	if text == "" {
-		return
-	}
-	b.log.Warn(text)
+// notice is something that people should know. A new one replaces the one with the same key.
+type notice struct {
+	key string
+	server.Notice
+}
+
+// notice tells people something, in place of what was told of the same thing before; an empty text takes that back.
+func (b *Backend) notice(key, text string) {
 	b.mu.Lock()
-	b.notices = append(b.notices, server.Notice{Level: level, Text: text})
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	at := slices.IndexFunc(b.notices, func(n notice) bool { return n.key == key })
+	told := at >= 0 && b.notices[at].Text == text
+	switch {
+	case text == "" && at >= 0:
+		b.notices = slices.Delete(b.notices, at, at+1)
+	case text == "" || told:
+	case at >= 0:
+		b.notices[at].Text = text
+	default:
+		b.notices = append(b.notices, notice{key, server.Notice{Level: "warn", Text: text}})
+	}
+	if text != "" && !told {
+		b.log.Warn(text)
+	}
 }

@@ -42,7 +42,7 @@ func newKnowledge(b *Backend) *knowledge {
 	k.cards, notice = cards.Open(filepath.Join(b.options.Dirs.Data, "cards.json"), func(err error) {
 		b.log.Warn("cards", "error", err)
 	})
-	b.notice("warn", notice)
+	b.notice("cards", notice)
 	return k
 }
 

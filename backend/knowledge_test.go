@@ -231,22 +231,23 @@ func TestSettingsDecideAtTheNextRequest(t *testing.T) {
 	require.NoError(t, err)
 	b.knowledge.supply.Read = func() string { return power.Battery }
 	assert.Empty(t, factsOf(b, "Zed").Request.Pinned)
-	s := b.Settings()
-	s.NeverFallBack = true
-	s.Pins = []config.Pin{
-		{Client: "zed", Model: "other", Device: "gpu"}, {Client: "zed", Device: "npu"}, {Model: starter, Device: "cpu"},
+	pins := func(pins ...config.Pin) error {
+		return b.ChangeSettings(func(s *config.Settings) error {
+			s.NeverFallBack, s.Pins = true, pins
+			return nil
+		})
 	}
-	require.NoError(t, b.SaveSettings(s))
+	require.NoError(t, pins(
+		config.Pin{Client: "zed", Model: "other", Device: "gpu"}, config.Pin{Client: "zed", Device: "npu"}, config.Pin{Model: starter, Device: "cpu"},
+	))
 	zed, curl := factsOf(b, "Zed"), factsOf(b, "curl")
 	assert.Equal(t, "npu", zed.Request.Pinned)
 	assert.Equal(t, "the settings send Zed to", zed.Request.PinnedBy)
 	assert.Equal(t, "cpu", curl.Request.Pinned)
 	assert.Equal(t, "the settings keep smollm2:135m on", curl.Request.PinnedBy)
 	assert.True(t, curl.Policy.NeverFallBack)
-	s.Pins = []config.Pin{{Device: "cpu"}}
-	assert.ErrorContains(t, b.SaveSettings(s), "neither a model nor a client")
-	s.Pins = []config.Pin{{Client: "x", Device: "tpu"}}
-	assert.ErrorContains(t, b.SaveSettings(s), `"tpu" is no device`)
+	assert.ErrorContains(t, pins(config.Pin{Device: "cpu"}), "neither a model nor a client")
+	assert.ErrorContains(t, pins(config.Pin{Client: "x", Device: "tpu"}), `"tpu" is no device`)
 }
 
 func TestADeviceOfAnEarlierRunIsMissed(t *testing.T) {

@@ -51,9 +51,7 @@ func (b *Backend) StartServer(ctx context.Context) error {
 		return nil
 	}
 	address := b.Settings().Listen(b.options.Getenv)
-	if address.Note != "" {
-		b.notice("warn", address.Note)
-	}
+	b.notice("address", address.Note)
 	listeners, err := listen(address.Port)
 	if err != nil {
 		p.mu.Lock()

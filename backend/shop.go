@@ -14,6 +14,7 @@ import (
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
 	"signalbox/backend/server"
+	"signalbox/internal/config"
 	"signalbox/internal/version"
 )
 
@@ -28,11 +29,11 @@ func (b *Backend) openShop() *server.Shop {
 		return hub.New(hub.Options{Endpoint: b.hubEndpoint(), Token: tokens.Get, Agent: "signalbox/" + version.Version})
 	}
 	b.downloads = downloads.New(downloads.Options{
-		Library: b.library, Hub: connect, Table: b.table, Changed: b.changed.wake, Log: b.log,
+		Library: b.library, Hub: connect, Table: b.table, Changed: b.modelsChanged, Log: b.log,
 		Runtime: func() string { return strings.TrimPrefix(b.engine.provider(), "openvino/") },
 	})
 	return &server.Shop{
-		Library: b.library, Downloads: b.downloads, Hub: connect, Table: b.table, Changed: b.changed.wake,
+		Library: b.library, Downloads: b.downloads, Hub: connect, Table: b.table, Changed: b.modelsChanged,
 		Moved:   b.modelsMoved,
 		MayPull: func() bool { return !b.Settings().NoClientPull },
 		SetToken: func(token string) error {
@@ -43,13 +44,21 @@ func (b *Backend) openShop() *server.Shop {
 
 // modelsMoved opens the library in another folder, and at every next start.
 func (b *Backend) modelsMoved(to string) error {
-	s := b.Settings()
-	s.ModelsDir = to
-	if err := b.SaveSettings(s); err != nil {
+	err := b.ChangeSettings(func(s *config.Settings) error {
+		s.ModelsDir = to
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	b.library.Reopen(b.modelDirs()...)
+	b.modelsChanged()
 	return nil
+}
+
+func (b *Backend) modelsChanged() {
+	b.shelf.changed()
+	b.changed.wake()
 }
 
 // hubEndpoint is the user's own choice, or the environment's; "" is the hub itself.
@@ -71,7 +80,7 @@ func (b *Backend) inUse(name string) bool {
 	return false
 }
 
-// sweepModels frees what was deleted while it was in use.
+// sweepModels frees what was deleted while it was in use, and sees what came by hand.
 func (b *Backend) sweepModels(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Second)
 	defer tick.Stop()
@@ -83,6 +92,9 @@ func (b *Backend) sweepModels(ctx context.Context) {
 			b.library.CollectBlobs()
 			if err := b.library.Sweep(); err != nil {
 				b.log.Debug("free deleted models", "error", err)
+			}
+			if b.shelf.look() {
+				b.changed.wake()
 			}
 		}
 	}

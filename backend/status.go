@@ -4,10 +4,10 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"signalbox/backend/engine"
 	"signalbox/backend/ollama"
+	"signalbox/backend/router"
 	"signalbox/backend/server"
 	"signalbox/internal/version"
 )
@@ -25,14 +25,16 @@ func (b *Backend) Status() server.Status {
 		s.Devices = append(s.Devices, b.deviceStatus(state))
 	}
 	s.Devices = append(s.Devices, b.missingDevices(s.Devices)...)
-	if list, err := b.library.List(); err == nil {
-		s.Models = len(list)
-	}
+	var problem string
+	s.Models, problem = b.shelf.now()
+	b.notice("models", problem)
 	if b.options.Info != nil {
 		s.Desktop = b.options.Info()
 	}
 	b.mu.Lock()
-	s.Notices = slices.Clone(b.notices)
+	for _, n := range b.notices {
+		s.Notices = append(s.Notices, n.Notice)
+	}
 	b.mu.Unlock()
 	if problem := b.journal.Problem(); problem != "" {
 		s.Notices = append(s.Notices, server.Notice{Level: "warn", Text: problem})
@@ -51,14 +53,11 @@ func (b *Backend) missingDevices(here []server.DeviceStatus) (list []server.Devi
 		}
 		list = append(list, server.DeviceStatus{
 			ID: seen.Device.ID(), Label: seen.Device.Label(), Class: seen.Device.Class, Name: seen.Device.Name, Models: []string{},
-			State: "unavailable", Note: sentence(missing(seen)),
+			State: "unavailable", Note: router.Sentence(missing(seen)),
 		})
 	}
 	return list
 }
-
-// sentence makes a clause a sentence.
-func sentence(clause string) string { return strings.ToUpper(clause[:1]) + clause[1:] + "." }
 
 func (b *Backend) deviceStatus(s engine.State) server.DeviceStatus {
 	d := server.DeviceStatus{
@@ -96,7 +95,7 @@ func (b *Backend) deviceStatus(s engine.State) server.DeviceStatus {
 func (b *Backend) notes(s engine.State) []string {
 	var list []string
 	if s.Absent != "" {
-		list = append(list, sentence(s.Absent))
+		list = append(list, router.Sentence(s.Absent))
 	}
 	for _, c := range b.knowledge.cards.Cards() {
 		if c.Device != s.Device.ID() || c.Basis != b.knowledge.basis(c.Digest, s.Device) {
@@ -143,25 +142,10 @@ func (b *Backend) loaded(context.Context) ([]ollama.Loaded, error) {
 	return list, nil
 }
 
-// watchChanges wakes the watchers when the journal's problem or a request changes how things stand.
-func (b *Backend) watchChanges(ctx context.Context) {
-	// The window should show the devices before the first request: look for them once, beside everything else.
+// lookForDevices looks for them once, beside everything else: the window should show them before the first request.
+func (b *Backend) lookForDevices(ctx context.Context) {
 	if _, err := b.engine.Devices(ctx); err != nil && ctx.Err() == nil {
 		b.log.Warn("look for devices", "error", err)
 	}
 	b.changed.wake()
-	const every = 10 * time.Second
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for last := b.journal.Problem(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if now := b.journal.Problem(); now != last {
-				last = now
-				b.changed.wake()
-			}
-		}
-	}
 }

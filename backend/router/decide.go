@@ -151,7 +151,7 @@ func (e *evaluation) withMissing(down []turnedDown) []turnedDown {
 func rejections(down []turnedDown) []llm.Rejection {
 	var list []llm.Rejection
 	for _, t := range down {
-		list = append(list, llm.Rejection{Device: t.device.Label(), Rule: t.rule, Reason: sentence(t.clause)})
+		list = append(list, llm.Rejection{Device: t.device.Label(), Rule: t.rule, Reason: Sentence(t.clause)})
 	}
 	return list
 }
@@ -214,22 +214,22 @@ func (e *evaluation) explain(d *Decision, taken, routed *DeviceFacts, down []tur
 	case e.pin.set():
 		d.Rule = RulePinned
 		d.PolicyID = RulePinned + "/" + taken.ID()
-		d.Reason = sentence(e.asksFor())
+		d.Reason = Sentence(e.asksFor())
 	case d.Fallback == llm.FallbackBusy && e.goesAround(taken, routed):
 		d.Rule = RuleSideRequest
 		d.PolicyID = fmt.Sprintf("%s/%d", RuleSideRequest, e.Policy.SidePrompt)
-		d.Reason = sentence(fmt.Sprintf("a short request goes around %s, which is at work on a prompt of %s tokens; %s", the(routed.Device), thousands(routed.Longest), ready))
+		d.Reason = Sentence(fmt.Sprintf("a short request goes around %s, which is at work on a prompt of %s tokens; %s", the(routed.Device), thousands(routed.Longest), ready))
 	case d.Fallback == llm.FallbackBusy:
 		d.Rule = RuleBusy
 		d.PolicyID = RuleBusy + "/" + routed.ID()
-		d.Reason = sentence(fmt.Sprintf("%s is busy (%s); %s", the(routed.Device), routed.load(), e.compared(taken, routed)))
+		d.Reason = Sentence(fmt.Sprintf("%s is busy (%s); %s", the(routed.Device), routed.load(), e.compared(taken, routed)))
 	case higher != nil:
 		d.Rule = higher.rule
 		d.PolicyID = e.policyID(higher)
-		d.Reason = sentence(higher.clause + "; " + ready)
+		d.Reason = Sentence(higher.clause + "; " + ready)
 	case e.saves(taken):
 		d.Rule, d.PolicyID = RuleBattery, RuleBattery+"/"+taken.ID()
-		d.Reason = sentence("this computer runs on its battery, where the NPU is preferred; " + ready)
+		d.Reason = Sentence("this computer runs on its battery, where the NPU is preferred; " + ready)
 	default:
 		d.Rule, d.Reason = e.settled(taken)
 		d.PolicyID = e.policyID(nil)
@@ -261,13 +261,13 @@ func (e *evaluation) settled(taken *DeviceFacts) (rule, reason string) {
 	}
 	limit := e.promptLimit(taken)
 	if limit == 0 {
-		return rule, sentence(fmt.Sprintf("%s takes it: %s", the(taken.Device), why))
+		return rule, Sentence(fmt.Sprintf("%s takes it: %s", the(taken.Device), why))
 	}
 	fit := "fit"
 	if e.Request.PromptTokens == 1 {
 		fit = "fits"
 	}
-	return rule, sentence(fmt.Sprintf("%s %s %s %s; %s", promptTokens(e.Request.PromptTokens), fit, thes(taken.Device), thousands(limit), why))
+	return rule, Sentence(fmt.Sprintf("%s %s %s %s; %s", promptTokens(e.Request.PromptTokens), fit, thes(taken.Device), thousands(limit), why))
 }
 
 // compared says why a busy device is not waited for.

@@ -178,3 +178,9 @@ func TestEveryPairOfFaultsLeavesADeviceOrSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+func TestASentenceBeginsWithAWholeLetter(t *testing.T) {
+	for clause, want := range map[string]string{"": "", "it is gone": "It is gone.", "éteint.": "Éteint.", "ß": "ß."} {
+		assert.Equal(t, want, router.Sentence(clause))
+	}
+}

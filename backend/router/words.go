@@ -55,8 +55,11 @@ func about(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-// sentence makes a clause a sentence.
-func sentence(clause string) string {
+// Sentence makes a clause a sentence; of nothing it makes nothing.
+func Sentence(clause string) string {
+	if clause == "" {
+		return ""
+	}
 	r, size := utf8.DecodeRuneInString(clause)
 	return strings.TrimRight(string(unicode.ToUpper(r))+clause[size:], ".") + "."
 }

@@ -245,7 +245,11 @@ func newRig(t *testing.T, change ...func(*server.Deps)) *rig {
 		},
 		Run:      func(context.Context, bool) error { return nil },
 		Settings: func() config.Settings { return settings },
-		SaveSettings: func(s config.Settings) error {
+		ChangeSettings: func(change func(*config.Settings) error) error {
+			s := settings.Clone()
+			if err := change(&s); err != nil {
+				return err
+			}
 			settings = s
 			return nil
 		},

@@ -67,15 +67,16 @@ type Deps struct {
 	Journal  Journal
 	Loaded   func(context.Context) ([]ollama.Loaded, error) // what is in memory, for /api/ps
 
-	Status       func() Status                                // all but Active, which the server fills in
-	Watch        func() (changed <-chan struct{}, end func()) // wakes when Status has changed; nil: never
-	Run          func(ctx context.Context, running bool) error
-	Settings     func() config.Settings
-	SaveSettings func(config.Settings) error
-	Routing      Routing // nil: nothing is told about it
-	Shop         *Shop   // nil: models cannot be fetched or changed
-	Desktop      Desktop // nil: none here
-	Frontend     fs.FS   // the window's page; nil or without index.html: a page that says so
+	Status   func() Status                                // all but Active, which the server fills in
+	Watch    func() (changed <-chan struct{}, end func()) // wakes when Status has changed; nil: never
+	Run      func(ctx context.Context, running bool) error
+	Settings func() config.Settings
+	// ChangeSettings gives a copy of the settings in force to be changed, and checks, stores and applies it, one after the other.
+	ChangeSettings func(change func(*config.Settings) error) error
+	Routing        Routing // nil: nothing is told about it
+	Shop           *Shop   // nil: models cannot be fetched or changed
+	Desktop        Desktop // nil: none here
+	Frontend       fs.FS   // the window's page; nil or without index.html: a page that says so
 
 	Origins func() []string // browser origins allowed beside the usual ones; nil: none
 	Version string          // of the Ollama API, X.Y.Z

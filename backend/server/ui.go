@@ -134,30 +134,43 @@ func (s *Server) uiSettings(w *response, _ *http.Request) error {
 
 // uiSaveSettings changes what the body names and leaves the rest as it is.
 func (s *Server) uiSaveSettings(w *response, r *http.Request) error {
-	settings, err := copyOf(s.deps.Settings())
+	body, err := readBody(w, r) // before the settings are held: it may come slowly
 	if err != nil {
 		return err
 	}
-	if err := decode(w, r, &settings); err != nil {
-		return err
-	}
-	if err := settings.Check(); err != nil {
-		return llm.Errorf(llm.CodeInvalid, "%w", err)
-	}
-	if err := s.deps.SaveSettings(settings); err != nil {
+	err = s.deps.ChangeSettings(func(settings *config.Settings) error {
+		if err := mergeSettings(settings, body); err != nil {
+			return err
+		}
+		if err := settings.Check(); err != nil {
+			return llm.Errorf(llm.CodeInvalid, "%w", err)
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	return s.uiSettings(w, r)
 }
 
-// copyOf shares nothing with its argument: decoding into a list writes over the list that is there, and that one is in force.
-func copyOf(settings config.Settings) (config.Settings, error) {
-	var c config.Settings
-	text, err := json.Marshal(settings)
-	if err != nil {
-		return c, err
+// mergeSettings puts what body names in place of what is there. Lists begin empty: decoded over an old entry, a new one would
+// keep the fields that it does not name.
+func mergeSettings(settings *config.Settings, body []byte) error {
+	was := *settings
+	settings.Preference, settings.Origins, settings.Pins = nil, nil, nil
+	if err := decodeStrictly(body, settings); err != nil {
+		return err
 	}
-	return c, json.Unmarshal(text, &c)
+	if settings.Preference == nil {
+		settings.Preference = was.Preference
+	}
+	if settings.Origins == nil {
+		settings.Origins = was.Origins
+	}
+	if settings.Pins == nil {
+		settings.Pins = was.Pins
+	}
+	return nil
 }
 
 func (s *Server) uiChats(w *response, _ *http.Request) error {
@@ -235,6 +248,10 @@ func decode(w *response, r *http.Request, v any) error {
 	if err != nil {
 		return err
 	}
+	return decodeStrictly(body, v)
+}
+
+func decodeStrictly(body []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {

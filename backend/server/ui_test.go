@@ -20,6 +20,7 @@ import (
 	"signalbox/backend/journal"
 	"signalbox/backend/llm"
 	"signalbox/backend/server"
+	"signalbox/internal/config"
 )
 
 // ui calls the window's listener as the command line does.
@@ -110,6 +111,12 @@ func TestSettingsChangeByNameAndAreChecked(t *testing.T) {
 	assert.Equal(t, []string{"NPU", "GPU", "CPU"}, inForce, "a refused change must not touch what is in force")
 	_, text = r.call(t, "GET", "/ui/settings", "")
 	assert.Equal(t, "dark", object(t, text)["theme"])
+
+	status, text = r.call(t, "PUT", "/ui/settings", `{"pins":[{"model":"m","device":"npu"}]}`)
+	require.Equal(t, 200, status, text)
+	status, text = r.call(t, "PUT", "/ui/settings", `{"pins":[{"client":"Zed","device":"cpu"}]}`)
+	require.Equal(t, 200, status, text)
+	assert.Equal(t, []config.Pin{{Client: "Zed", Device: "cpu"}}, r.deps.Settings().Pins, "a list is replaced, not mixed")
 }
 
 func TestChatsAreKept(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,12 @@ func Default() Settings {
 		NPUPrompt: 1024, NPUReserve: 128, Parallel: 4, QueueLimit: 512, RetainDays: 30, SlotMemoryMB: 512,
 		BatteryNPU: true, SidePrompt: 256, SideAnswer: 64, Pins: []Pin{}, Probe: true, BodyDays: 7,
 	}
+}
+
+// Clone shares nothing with s: decoding into a list writes over the list that is there, and that one is in force.
+func (s Settings) Clone() Settings {
+	s.Preference, s.Origins, s.Pins = slices.Clone(s.Preference), slices.Clone(s.Origins), slices.Clone(s.Pins)
+	return s
 }
 
 // Duration is written as Go writes one ("5m0s") and also read as seconds, as Ollama's keep_alive is.
