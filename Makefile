@@ -171,6 +171,8 @@ test-program: # the program without a window: commands, server, engine, and what
 test-desktop: # window and tray under Xvfb, real WebKitGTK
 	@$(STEP) "test the desktop program" "look at the failed test above; make test-desktop runs these alone" \
 		env SIGNALBOX_BIN="$$PWD/$(BIN)/signalbox" go run ./build/tools/gotest -counts $(COUNTS) -tags desktop_e2e -count=1 -timeout 10m ./app
+	@$(STEP) "test the tray on devices that do as told" "look at the failed test above; make test-desktop runs these alone" \
+		go run ./build/tools/gotest -counts $(COUNTS) -tags desktop_e2e -count=1 -timeout 10m -run TestTrayFollowsTheDevices ./app
 
 test-browser: # the page in Chromium
 	@$(STEP) "test the page in a browser" "look at the failed test above; make test-browser runs these alone" \

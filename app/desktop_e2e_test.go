@@ -3,6 +3,7 @@
 package app_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -209,14 +210,26 @@ func TestTrayFollowsTheDevices(t *testing.T) {
 
 func TestServerStopsAndStartsFromTheTray(t *testing.T) {
 	desk := desktop.Start(t, desktop.Options{})
-	_, icon, address := hidden(t, desk)
+	app, icon, address := hidden(t, desk)
 	require.True(t, listening(address))
+	var ended chan string
+	busy := 0 // MiB while it answers
+	if !isDemo {
+		ended = story(t, address)
+		_, busy = memory(app)
+	}
 
 	icon.Click(t, "Stop server")
 	assert.Eventually(t, func() bool { return !listening(address) }, 2*time.Second, 10*time.Millisecond, "the port is open 2 s after the click")
 	icon.Wait(t, "Start server")
 	icon.Wait(t, "Server stopped")
-	if isDemo {
+	if !isDemo {
+		last := <-ended
+		assert.Contains(t, last, `"error"`, "an open stream ends with an error line")
+		assert.NotContains(t, last, `"done":true`)
+		assert.Eventually(t, func() bool { _, now := memory(app); return now < busy-50 }, desktop.Patience, 200*time.Millisecond,
+			"the model's memory is not free: %d MiB before", busy)
+	} else {
 		require.Eventually(t, func() bool { return shows(t, icon, build.TrayStopped) }, desktop.Patience, 20*time.Millisecond)
 	}
 
@@ -225,13 +238,38 @@ func TestServerStopsAndStartsFromTheTray(t *testing.T) {
 	assert.True(t, listening(serverAddress(t, icon)))
 }
 
+// story opens a stream that goes on for long, and returns when its first line has come. The channel gets its last one.
+func story(t *testing.T, address string) chan string {
+	t.Helper()
+	resp, err := http.Post("http://"+address+"/api/chat", "application/json", strings.NewReader(
+		`{"model":"smollm2:135m","messages":[{"role":"user","content":"Write a very long story."}],"options":{"num_predict":4000,"temperature":0.8}}`))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	lines := bufio.NewScanner(resp.Body)
+	require.True(t, lines.Scan(), "no line came")
+	ended := make(chan string, 1)
+	go func() {
+		last := lines.Text()
+		for lines.Scan() {
+			last = lines.Text()
+		}
+		ended <- last
+	}()
+	return ended
+}
+
 func TestHiddenStartRunsNoWebKit(t *testing.T) {
 	desk := desktop.Start(t, desktop.Options{})
 	app, icon, _ := hidden(t, desk)
 	assert.Empty(t, desk.Windows(t))
 	assert.Empty(t, webkitProcesses(app))
-	text, _ := memory(app)
+	if !isDemo { // the child that looks for devices is soon gone
+		require.Eventually(t, func() bool { return len(app.Processes()) == 1 }, 3*time.Minute, time.Second)
+	}
+	text, pss := memory(app)
 	t.Logf("hidden: %s", text)
+	assert.Less(t, pss, 80, "MiB of a desktop app that nobody looks at")
 
 	icon.Click(t, "Open window")
 	desk.Window(t, windowTitle)
