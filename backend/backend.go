@@ -241,7 +241,7 @@ func (b *Backend) policy() dispatch.Policy {
 			OnBattery: s.BatteryNPU && b.knowledge.supply.Source() == power.Battery,
 		},
 		Retention: kept(b.journal.Retention(), s),
-		Provider:  b.engine.provider(),
+		Provider:  b.engine.named(),
 		KeepAlive: time.Duration(s.KeepAlive),
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"signalbox/backend/engine"
 	"signalbox/backend/llm"
 	"signalbox/backend/power"
-	"signalbox/internal/dirs"
-	"signalbox/internal/runtime"
 )
 
 // engines is the engine as the settings want it now. Before a request it makes sure that the native runtime is there, so
@@ -20,12 +18,12 @@ type engines struct {
 	backend *Backend
 	program string // this program, which is its own child
 
-	mu      sync.Mutex
-	engine  *engine.Engine   // guarded by mu
-	built   engineSettings   // what it was made with; guarded by mu
-	found   *runtime.Runtime // nil until one was found; guarded by mu
-	problem error            // why there is none; guarded by mu
-	retired sync.WaitGroup   // engines of earlier settings that end their last requests
+	closing chan struct{}  // closed by Close
+	going   sync.WaitGroup // engines of earlier settings that end, and looks for devices; begun only while closed is false
+
+	mu     sync.Mutex
+	now    *tenure // guarded by mu
+	closed bool    // guarded by mu
 }
 
 // engineSettings are those that an engine is made with.
@@ -42,7 +40,7 @@ func newEngines(b *Backend) (*engines, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &engines{backend: b, program: program}
+	e := &engines{backend: b, program: program, closing: make(chan struct{})}
 	e.refresh()
 	return e, nil
 }
@@ -53,44 +51,52 @@ func (e *engines) refresh() {
 	want := engineSettings{s.EmulateNPU, s.QueueLimit, s.Parallel, s.NPUPrompt, s.NPUReserve, s.SlotMemoryMB, s.RuntimeDir}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.engine != nil && want == e.built {
+	old := e.now
+	if e.closed || old != nil && want == old.settings {
 		return
 	}
-	if old := e.engine; old != nil {
-		e.retired.Go(func() { retire(old) })
-		e.retired.Go(e.look)
-	}
-	e.built, e.found, e.problem = want, nil, nil
-	e.engine = engine.New(engine.Options{
-		Command: e.command, Fake: e.backend.options.Fake, Emulate: s.EmulateNPU,
+	t := &tenure{settings: want, unused: make(chan struct{})}
+	t.Engine = engine.New(engine.Options{
+		Command: func(d llm.Device) engine.Command { return e.command(t, d) },
+		Fake:    e.backend.options.Fake, Emulate: s.EmulateNPU,
 		QueueLimit: s.QueueLimit, Parallel: s.Parallel, PromptLimit: s.NPUPrompt, Reserve: s.NPUReserve, Patience: goodbyeLimit / 2,
 		Known: e.backend.knowledge.known, Log: e.backend.log, Changed: e.backend.changed.wake,
 	})
+	e.now = t
+	if old == nil {
+		return
+	}
+	if old.settings.runtimeDir == want.runtimeDir {
+		t.found = old.found
+	}
+	old.retired = true
+	if old.users == 0 {
+		close(old.unused)
+	}
+	e.going.Go(func() { e.retire(old) })
+	e.going.Go(e.lookForDevices)
 }
 
-// look lets a new engine find the devices, which the window shows also before the next request.
-func (e *engines) look() {
+// lookForDevices lets a new engine find them, for the window shows them also before the next request.
+func (e *engines) lookForDevices() {
 	if _, err := e.Devices(context.Background()); err != nil { // Close ends it
 		e.backend.log.Warn("look for devices", "error", err)
 	}
 }
 
-// retire closes an engine when its last request has ended.
-func retire(old *engine.Engine) {
-	for busy := true; busy; {
-		busy = false
-		for _, state := range old.States() {
-			busy = busy || state.Running+state.Queued > 0
-		}
-		if busy {
-			time.Sleep(200 * time.Millisecond)
-		}
+// retire closes an engine when its last user has left, or will not.
+func (e *engines) retire(old *tenure) {
+	select {
+	case <-old.unused:
+	case <-e.closing:
+	case <-time.After(retireLimit):
+		e.backend.log.Warn("requests of the engine with the settings of before are ended", "after", retireLimit)
 	}
 	_ = old.Close()
 }
 
 // command starts this same program as the process of a device.
-func (e *engines) command(device llm.Device) engine.Command {
+func (e *engines) command(t *tenure, device llm.Device) engine.Command {
 	o := e.backend.options
 	args := []string{"engine"}
 	if o.Fake {
@@ -99,44 +105,23 @@ func (e *engines) command(device llm.Device) engine.Command {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	dir := ""
-	if e.found != nil {
-		dir = e.found.Dir
+	if t.found != nil {
+		dir = t.found.Dir
 	}
 	args = append(args, "--runtime", dir, "--device", device.Runtime,
 		"--cache", filepath.Join(o.Dirs.Cache, "compiled"),
-		"--slot-memory", strconv.FormatInt(int64(e.built.slotMemoryMB)<<20, 10))
-	if e.built.emulate {
+		"--slot-memory", strconv.FormatInt(int64(t.settings.slotMemoryMB)<<20, 10))
+	if t.settings.emulate {
 		args = append(args, "--emulate")
 	}
 	return engine.Command{Path: e.program, Args: append(args, o.Engine...), Dir: dir}
 }
 
-// ready returns the engine, or the sentence that says why nothing can run. What was missing is looked for again each time.
-func (e *engines) ready() (*engine.Engine, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.backend.options.Fake || e.found != nil {
-		return e.engine, nil
-	}
-	found, err := runtime.Find(e.built.runtimeDir, dirs.Beside(), e.backend.options.Dirs.Data)
-	if err != nil {
-		if e.problem == nil || e.problem.Error() != err.Error() {
-			e.problem = err
-			e.backend.log.Error("no native runtime", "error", err)
-			e.backend.changed.wake()
-		}
-		return nil, err
-	}
-	e.found, e.problem = &found, nil
-	e.backend.changed.wake()
-	return e.engine, nil
-}
-
-// current is the engine without the check.
+// current is the engine, for looking only: nothing keeps it from being closed.
 func (e *engines) current() *engine.Engine {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.engine
+	return e.now.Engine
 }
 
 // provider names the runtime: "openvino/2026.4.1". It is empty while none was found.
@@ -146,34 +131,37 @@ func (e *engines) provider() string {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.found == nil {
+	if e.now.found == nil {
 		return ""
 	}
-	return "openvino/" + e.found.Version
+	return "openvino/" + e.now.found.Version
 }
 
 func (e *engines) Devices(ctx context.Context) ([]engine.State, error) {
-	eng, err := e.ready()
+	eng, release, err := e.ready(ctx)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	return eng.Devices(ctx)
 }
 
 func (e *engines) Prepare(ctx context.Context, req llm.PrepareRequest) (llm.Prompt, error) {
-	eng, err := e.ready()
+	eng, release, err := e.ready(ctx)
 	if err != nil {
 		return llm.Prompt{}, err
 	}
+	defer release()
 	e.backend.prober.giveWay()
 	return eng.Prepare(ctx, req)
 }
 
 func (e *engines) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
-	eng, err := e.ready()
+	eng, release, err := e.ready(ctx)
 	if err != nil {
 		return llm.Stats{}, err
 	}
+	defer release()
 	e.backend.prober.giveWay()
 	var meter *power.Reading
 	tell := job.OnState
@@ -196,10 +184,11 @@ func (e *engines) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
 }
 
 func (e *engines) Embed(ctx context.Context, device llm.Device, load llm.LoadRequest, req llm.EmbedRequest, keepAlive *time.Duration, onState func(engine.Progress)) (llm.Embedded, engine.Times, error) {
-	eng, err := e.ready()
+	eng, release, err := e.ready(ctx)
 	if err != nil {
 		return llm.Embedded{}, engine.Times{}, err
 	}
+	defer release()
 	e.backend.prober.giveWay()
 	embedded, times, err := eng.Embed(ctx, device, load, req, keepAlive, onState)
 	e.backend.knowledge.settled(eng, device, load, true, err)
@@ -207,10 +196,11 @@ func (e *engines) Embed(ctx context.Context, device llm.Device, load llm.LoadReq
 }
 
 func (e *engines) Load(ctx context.Context, device llm.Device, load llm.LoadRequest, keepAlive *time.Duration, onState func(engine.Progress)) (llm.Loaded, engine.Times, error) {
-	eng, err := e.ready()
+	eng, release, err := e.ready(ctx)
 	if err != nil {
 		return llm.Loaded{}, engine.Times{}, err
 	}
+	defer release()
 	e.backend.prober.giveWay()
 	loaded, times, err := eng.Load(ctx, device, load, keepAlive, onState)
 	e.backend.knowledge.settled(eng, device, load, false, err)
@@ -218,12 +208,15 @@ func (e *engines) Load(ctx context.Context, device llm.Device, load llm.LoadRequ
 }
 
 func (e *engines) Unload(ctx context.Context, model string) error {
-	return e.current().Unload(ctx, model)
+	eng, release := e.use()
+	defer release()
+	return eng.Unload(ctx, model)
 }
 
 // trim frees every model but those that are used. One that a request is still leaving goes when it has left.
 func (e *engines) trim(used map[string]bool) {
-	eng := e.current()
+	eng, release := e.use()
+	defer release()
 	for _, loaded := range eng.Loaded() {
 		if used[loaded.Model.Name] {
 			continue
@@ -236,9 +229,15 @@ func (e *engines) trim(used map[string]bool) {
 	}
 }
 
-// Close ends all children and waits for them.
+// Close ends all children, also those of earlier settings, and waits for them. It may be called twice.
 func (e *engines) Close() error {
+	e.mu.Lock()
+	if !e.closed {
+		e.closed = true
+		close(e.closing)
+	}
+	e.mu.Unlock()
 	err := e.current().Close()
-	e.retired.Wait()
+	e.going.Wait()
 	return err
 }

@@ -190,7 +190,8 @@ func (p *prober) loaded(next probe) bool {
 // ask asks and writes the card. Where an answer is not right, the CPU is asked the same: only it can tell a device that
 // computes wrongly from a model that does not know.
 func (p *prober) ask(ctx context.Context, next probe) error {
-	eng := p.backend.engine.current()
+	eng, release := p.backend.engine.use()
+	defer release()
 	said, err := questions(ctx, eng, next.device, next.load)
 	if err != nil {
 		return err

@@ -32,7 +32,8 @@ func (b *Backend) watchSleep(ctx context.Context) {
 }
 
 func (b *Backend) wokeUp() {
-	eng := b.engine.current()
+	eng, release := b.engine.use()
+	defer release()
 	eng.Recycle("this computer was asleep; send the request again")
 	eng.Refresh()
 	b.changed.wake()

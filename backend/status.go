@@ -119,10 +119,10 @@ func (e *engines) runtimeStatus() server.RuntimeStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case e.found != nil:
-		return server.RuntimeStatus{OK: true, Version: e.found.Version}
-	case e.problem != nil:
-		return server.RuntimeStatus{Error: e.problem.Error()}
+	case e.now.found != nil:
+		return server.RuntimeStatus{OK: true, Version: e.now.found.Version}
+	case e.now.problem != nil:
+		return server.RuntimeStatus{Error: e.now.problem.Error()}
 	}
 	return server.RuntimeStatus{}
 }
