@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"cmp"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,7 @@ func imports(t *testing.T, tags string, patterns ...string) map[string][]string 
 	cmd.Dir = testenv.Root(t)
 	out, err := cmd.Output()
 	require.NoError(t, err)
+	require.NotEmpty(t, out, "go list %v finds no package", patterns)
 	found := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
 		fields := strings.Fields(line)
@@ -31,6 +34,7 @@ func deps(t *testing.T, tags string, patterns ...string) []string {
 	cmd.Dir = testenv.Root(t)
 	out, err := cmd.Output()
 	require.NoError(t, err)
+	require.Contains(t, string(out), "signalbox", "go list %v finds no package of ours", patterns)
 	return strings.Fields(string(out))
 }
 
@@ -61,30 +65,103 @@ func TestUnsafeLivesInTheBindingsOnly(t *testing.T) {
 	}
 }
 
-// TestImportsPointOneWay holds the map of README.md: each package may import only what stands after it.
-func TestImportsPointOneWay(t *testing.T) {
-	const own = "signalbox/"
-	allowed := map[string][]string{
-		"backend/llm":       {},
-		"backend/wire":      {"backend/llm"},
-		"backend/ollama":    {"backend/llm", "backend/models", "backend/wire", "internal/version"},
-		"backend/openai":    {"backend/llm", "backend/models", "backend/wire", "internal/version"},
-		"backend/router":    {"backend/llm"},
-		"backend/journal":   {"backend/llm"},
-		"backend/toolcall":  {"backend/llm"},
-		"backend/models":    {"backend/llm", "backend/toolcall"},
-		"backend/engine":    {"backend/llm", "internal/pipe"},
-		"backend/dispatch":  {"backend/llm", "backend/engine", "backend/journal", "backend/models", "backend/router", "backend/toolcall"},
-		"internal/pipe":     {"backend/llm", "internal/version"},
-		"internal/openvino": {},
-		"internal/runtime":  {"backend/llm"},
+// allowed holds the map of README.md: what each package of the program may import of the others. A new package gets a row.
+var allowed = map[string][]string{
+	".":                                  {"internal/cli"},
+	"app":                                {"app/tray", "build"},
+	"app/internal/demo":                  {"app", "app/tray", "internal/dirs", "internal/instance"},
+	"app/tray":                           {"build"},
+	"backend":                            {"backend/cards", "backend/dispatch", "backend/downloads", "backend/engine", "backend/hub", "backend/journal", "backend/llm", "backend/models", "backend/ollama", "backend/power", "backend/router", "backend/server", "internal/config", "internal/dirs", "internal/runtime", "internal/version"},
+	"backend/anthropic":                  {"backend/llm", "backend/models", "backend/wire"},
+	"backend/cards":                      {"backend/llm"},
+	"backend/connect":                    {},
+	"backend/dispatch":                   {"backend/engine", "backend/journal", "backend/llm", "backend/models", "backend/router", "backend/toolcall"},
+	"backend/downloads":                  {"backend/hub", "backend/llm", "backend/models"},
+	"backend/engine":                     {"backend/llm", "internal/pipe"},
+	"backend/hub":                        {"backend/llm"},
+	"backend/hub/hubtest":                {},
+	"backend/journal":                    {"backend/llm"},
+	"backend/llm":                        {},
+	"backend/llm/llmtest":                {"backend/llm", "backend/toolcall", "internal/pipe"},
+	"backend/metrics":                    {"backend/llm"},
+	"backend/models":                     {"backend/llm", "backend/toolcall"},
+	"backend/ollama":                     {"backend/llm", "backend/models", "backend/wire"},
+	"backend/openai":                     {"backend/llm", "backend/models", "backend/wire"},
+	"backend/power":                      {},
+	"backend/router":                     {"backend/llm"},
+	"backend/server":                     {"backend/anthropic", "backend/cards", "backend/connect", "backend/dispatch", "backend/downloads", "backend/hub", "backend/journal", "backend/llm", "backend/metrics", "backend/models", "backend/ollama", "backend/openai", "backend/router", "backend/wire", "internal/config", "internal/version"},
+	"backend/server/wiretest":            {},
+	"backend/toolcall":                   {"backend/llm"},
+	"backend/wire":                       {"backend/llm"},
+	"internal/cli":                       {"app", "app/tray", "backend", "backend/cards", "backend/llm", "backend/llm/llmtest", "backend/models", "backend/server", "internal/config", "internal/dirs", "internal/doctor", "internal/generate", "internal/instance", "internal/logs", "internal/pipe", "internal/runtime", "internal/version"},
+	"internal/config":                    {},
+	"internal/dirs":                      {},
+	"internal/doctor":                    {},
+	"internal/e2e":                       {"internal/instance", "internal/testenv"},
+	"internal/generate":                  {"backend/llm", "backend/toolcall", "internal/generate/constrain", "internal/generate/ir", "internal/generate/prompt", "internal/generate/sample", "internal/generate/stop", "internal/openvino"},
+	"internal/generate/constrain":        {"backend/llm", "internal/generate/constrain/schema", "internal/xgrammar"},
+	"internal/generate/constrain/schema": {"backend/llm"},
+	"internal/generate/ir":               {},
+	"internal/generate/prompt":           {"backend/llm", "internal/generate/prompt/jinja"},
+	"internal/generate/prompt/jinja":     {},
+	"internal/generate/sample":           {"backend/llm"},
+	"internal/generate/stop":             {},
+	"internal/instance":                  {},
+	"internal/logs":                      {},
+	"internal/openvino":                  {},
+	"internal/pipe":                      {"backend/llm", "internal/version"},
+	"internal/runtime":                   {"backend/llm"},
+	"internal/testenv":                   {},
+	"internal/version":                   {},
+	"internal/xgrammar":                  {},
+}
+
+// wrongImports says what is not as rows have it: imports that no row allows, packages without a row, and rows without a package.
+func wrongImports(all, rows map[string][]string) (wrong []string) {
+	const own = "signalbox"
+	name := func(pkg string) (string, bool) {
+		inside, ours := strings.CutPrefix(pkg+"/", own+"/")
+		return cmp.Or(strings.TrimSuffix(inside, "/"), "."), ours
 	}
-	all := imports(t, "", "./backend/...", "./internal/...")
-	for pkg, may := range allowed {
-		for _, dep := range all[own+pkg] {
-			if inside, ours := strings.CutPrefix(dep, own); ours {
-				assert.Contains(t, may, inside, "%s imports %s", pkg, inside)
+	there := map[string]bool{}
+	for pkg, deps := range all {
+		from, _ := name(pkg)
+		there[from] = true
+		may, ok := rows[from]
+		if !ok {
+			wrong = append(wrong, from+" has no row")
+			continue
+		}
+		for _, dep := range deps {
+			if to, ours := name(dep); ours && !slices.Contains(may, to) {
+				wrong = append(wrong, from+" imports "+to)
 			}
 		}
 	}
+	for row := range rows {
+		if !there[row] {
+			wrong = append(wrong, "there is no package "+row)
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, tags := range []string{"", "desktop,production"} {
+		assert.Empty(t, wrongImports(imports(t, tags, ".", "./app/...", "./backend/...", "./internal/..."), allowed), "with tags %q", tags)
+	}
+}
+
+func TestWrongImportsAreFound(t *testing.T) {
+	all := map[string][]string{
+		"signalbox":             {"signalbox/internal/cli", "fmt"},
+		"signalbox/backend/llm": {"signalbox/backend/server", "signalboxes/other"},
+		"signalbox/backend/new": nil,
+	}
+	rows := map[string][]string{".": {"internal/cli"}, "backend/llm": {}, "backend/gone": {}}
+	assert.Equal(t, []string{
+		"backend/llm imports backend/server", "backend/new has no row", "there is no package backend/gone",
+	}, wrongImports(all, rows))
+	assert.NotEmpty(t, wrongImports(nil, rows), "nothing found is not nothing wrong")
 }
