@@ -40,13 +40,14 @@ type line struct {
 	Reason string `json:"done_reason"`
 	Error  string `json:"error"`
 	Record *struct {
-		Outcome   string `json:"outcome"`
-		Device    string `json:"execution_device"`
-		Prompt    int    `json:"prompt_tokens"`
-		Completed int    `json:"completion_tokens"`
-		Cached    *int   `json:"cached_tokens"`
-		Rule      string `json:"route_rule"`
-		Reason    string `json:"route_reason"`
+		Outcome   string   `json:"outcome"`
+		Device    string   `json:"execution_device"`
+		Prompt    int      `json:"prompt_tokens"`
+		Completed int      `json:"completion_tokens"`
+		Cached    *int     `json:"cached_tokens"`
+		Load      *float64 `json:"load_ms"`
+		Rule      string   `json:"route_rule"`
+		Reason    string   `json:"route_reason"`
 	} `json:"llmeu"`
 }
 
@@ -83,8 +84,9 @@ func (s *Server) ask(prompt string, options map[string]any) []line {
 	s.t.Helper()
 	resp := s.Open(context.Background(), "/api/chat", chat(prompt, options))
 	defer resp.Body.Close()
-	require.Equal(s.t, 200, resp.StatusCode)
-	return stream(s.t, resp.Body)
+	lines := stream(s.t, resp.Body)
+	require.Equal(s.t, 200, resp.StatusCode, "%+v", lines)
+	return lines
 }
 
 const france = "What is the capital of France?"

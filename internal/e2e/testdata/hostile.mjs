@@ -52,6 +52,7 @@ try {
   for (const other of others) await (await context.newPage()).goto(other);
   seen.elsewhere = elsewhere;
   await page.reload();
+  await answers.first().waitFor(); // the chat is back
   await ask('[[say still here]]');
   console.log(JSON.stringify(seen));
 } finally {
