@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,4 +120,12 @@ func TestTheFirstRecordNamesTheRuntime(t *testing.T) { // L14
 	assert.Empty(t, e.provider())
 	assert.Equal(t, "openvino/1.2.3", e.named())
 	assert.Equal(t, "openvino/1.2.3", e.provider())
+}
+
+func TestNoMemoryForConversationsIsPassedOnAsNone(t *testing.T) {
+	e := finding(t, func() (runtime.Runtime, error) { return runtime.Runtime{}, errors.New("not needed") })
+	args := e.command(&tenure{settings: engineSettings{slotMemoryMB: 0}}, llm.Device{Class: llm.CPU, Runtime: "CPU"}).Args
+	at := slices.Index(args, "--slot-memory")
+	require.Positive(t, at)
+	assert.Equal(t, "0", args[at+1])
 }
