@@ -14,6 +14,7 @@ const (
 	maxBody   = 64 << 20
 	bodyGrace = 30 * time.Second // for a body of any size
 	bodyRate  = 16 << 10         // and bytes per second on top
+	leftGrace = 10 * time.Second // for what no handler reads: the answer's first write waits for it, and has its own limit
 )
 
 // readBody reads a request's body within its limits of size and time.
@@ -23,8 +24,11 @@ func readBody(w *response, r *http.Request) ([]byte, error) {
 			llm.Errorf(llm.CodeInvalid, "Content-Encoding %q is not supported: send the body uncompressed", short(enc)))
 	}
 	body, err := io.ReadAll(&timedBody{w: w, r: http.MaxBytesReader(w.ResponseWriter, r.Body, maxBody), since: time.Now()})
-	// The server goes on reading to notice that the client has left: that wait has no limit.
-	_ = w.ctl.SetReadDeadline(time.Time{})
+	if err == nil {
+		// The server goes on reading to notice that the client has left: that wait has no limit. Of a body that did not come
+		// whole it wants the rest, and its time is over.
+		_ = w.ctl.SetReadDeadline(time.Time{})
+	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, withStatus(http.StatusRequestEntityTooLarge,
 			llm.Errorf(llm.CodeInvalid, "the request body is larger than %d MiB", tooLarge.Limit>>20))
@@ -34,6 +38,15 @@ func readBody(w *response, r *http.Request) ([]byte, error) {
 		return nil, llm.Errorf(llm.CodeInvalid, "read the request body: %w", err)
 	}
 	return body, nil
+}
+
+// limitBody bounds the wait for a body that no handler may ever read: before an answer goes out, and after it, net/http reads
+// what is left of the request, and a client that promised a body and sends none would hold its connection for good.
+func limitBody(w *response, r *http.Request) {
+	if r.ContentLength != 0 {
+		// Not every ResponseWriter has deadlines; those in tests do not need any.
+		_ = w.ctl.SetReadDeadline(time.Now().Add(leftGrace))
+	}
 }
 
 // timedBody lets a body take time as long as bytes keep coming.

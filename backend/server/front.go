@@ -42,6 +42,7 @@ func (s *Server) front(g guard, next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		defer s.recoverPanic(w, r)
+		limitBody(w, r)
 
 		who, pass, err := g.check(w, r)
 		switch {

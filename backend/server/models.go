@@ -331,7 +331,6 @@ func (s *Server) receiveBlob(w *response, r *http.Request, to *os.File) (sum str
 	}
 	h := sha256.New()
 	from := &timedBody{w: w, r: r.Body, since: time.Now()}
-	defer func() { _ = w.ctl.SetReadDeadline(time.Time{}) }()
 	const piece = 4 << 20
 	for {
 		if free, _, err := space(filepath.Dir(to.Name())); err == nil && free < models.Reserve+piece {
@@ -340,6 +339,7 @@ func (s *Server) receiveBlob(w *response, r *http.Request, to *os.File) (sum str
 		}
 		n, err := io.CopyN(io.MultiWriter(to, h), from, piece)
 		if errors.Is(err, io.EOF) {
+			_ = w.ctl.SetReadDeadline(time.Time{})
 			return hex.EncodeToString(h.Sum(nil)), nil
 		}
 		if err != nil {
