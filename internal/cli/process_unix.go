@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"os"
 	"os/signal"
 	"syscall"
 )
@@ -13,3 +14,12 @@ func ignoreBrokenPipe() { signal.Ignore(syscall.SIGPIPE) }
 // keepPrivate makes what this process creates readable by its user alone: OpenVINO makes its cache of compiled models with the
 // modes that the umask leaves.
 func keepPrivate() { syscall.Umask(0o077) }
+
+// endings are the signals that end a server, beside SIGTERM. A terminal that is closed is one, unless nohup says otherwise:
+// without this, clients get half an answer and no word, and the instance file stays.
+func endings() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{os.Interrupt}
+	}
+	return []os.Signal{os.Interrupt, syscall.SIGHUP}
+}

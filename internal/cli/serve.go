@@ -32,7 +32,7 @@ func (p Program) serveCommand() *cobra.Command {
 			if engine != "openvino" && engine != "fake" {
 				return llm.Errorf(llm.CodeInvalid, "there is no engine %q: openvino and fake are known", engine)
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			ctx, stop := signal.NotifyContext(cmd.Context(), endings()...)
 			defer stop()
 			o := backend.Options{Fake: engine == "fake"}
 			for _, name := range slices.Sorted(maps.Keys(properties)) {
@@ -75,7 +75,7 @@ func (p Program) serve(ctx context.Context, out io.Writer, options backend.Optio
 func (p Program) desktop(ctx context.Context, hidden bool) error {
 	if there, reason := app.HasDisplay(); !there {
 		fmt.Fprintf(os.Stderr, "No window: %s. The server runs alone.\n", reason)
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+		ctx, stop := signal.NotifyContext(ctx, endings()...)
 		defer stop()
 		return p.serve(ctx, os.Stdout, backend.Options{})
 	}
