@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"regexp"
 	"slices"
@@ -256,6 +257,9 @@ func decodeStrictly(body []byte, v any) error {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
 		return llm.Errorf(llm.CodeInvalid, "read the request: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return llm.Errorf(llm.CodeInvalid, "read the request: something follows its JSON object")
 	}
 	return nil
 }
