@@ -112,9 +112,8 @@ func (t *turn) awaitLoad(ctx context.Context, m *model) error {
 	for {
 		e.mu.Lock()
 		phase, since, state, err, change := m.phase, m.since, m.state, m.err, m.change
-		if err == nil && state == ready {
-			m.waiters--
-			t.take(m)
+		if err == nil && state == ready { // loadEnded has taken a use for each who waited
+			t.model = m
 			e.mu.Unlock()
 			return nil
 		}
@@ -140,7 +139,11 @@ func (l *lane) giveUp(t *turn, m *model, reason error) error {
 	e := l.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if m.err != nil || m.state != loading {
+	if m.err != nil {
+		return reason
+	}
+	if m.state != loading { // the load ended meanwhile, and took a use for this turn
+		l.unuse(m, m.keep)
 		return reason
 	}
 	if m.waiters--; m.waiters > 0 {
@@ -231,7 +234,9 @@ func (l *lane) loadEnded(m *model, w *work, loaded llm.Loaded, err error) {
 	if loaded.LoadTime > 0 {
 		l.measure(m.req.Model.Name, Speed{Load: loaded.LoadTime})
 	}
-	if m.waiters == 0 {
+	// Each who waited has its use from now on: the first to wake may be done, and unload, before the others have looked.
+	m.users, m.waiters = m.waiters, 0
+	if m.users == 0 {
 		l.schedule(m)
 	}
 	l.finish(m.child, w)
