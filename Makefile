@@ -64,7 +64,7 @@ test: ## set up what tests need, build, run every test
 	@$(MAKE) system-test setup runtime-windows build vet test-frontend test-race test-heavy test-e2e
 	@echo "==> all tests"; $(NATIVE) go run ./build/tools/gotest -sum $(COUNTS)
 
-check: test test-clients ## what CI runs
+check: test test-clients ## every test, and real SDKs (CI runs test)
 
 e2e: setup system-test runtime-windows build test-e2e ## only the tests of the built programs
 
