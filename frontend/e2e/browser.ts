@@ -42,6 +42,8 @@ export async function open(options: Options = {}): Promise<Opened> {
     colorScheme: options.scheme ?? 'light',
     permissions: ['clipboard-read', 'clipboard-write'],
   });
+  // Below the test's own time: what was waited for is then named.
+  context.setDefaultTimeout(15_000);
   const page = await context.newPage();
   const errors: string[] = [];
   page.on('pageerror', (err) => errors.push(err.message));
