@@ -355,7 +355,7 @@ func (b *Backend) Cards() []cards.Card {
 					}
 				}
 			}
-			tools := slices.Contains(m.Capabilities, "tools")
+			tools := m.OwnTools
 			c.Tools = &tools
 			list = append(list, c)
 		}

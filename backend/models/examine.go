@@ -93,7 +93,8 @@ func examine(f folder) (Model, error) {
 	}
 	m.measure(g)
 	if m.Kind == KindChat {
-		m.Capabilities = abilities(m.Template, f)
+		style := toolcall.Detect(m.Template)
+		m.Capabilities, m.ToolFormat, m.OwnTools = abilities(style, f), style.Format(), style.Native()
 	}
 	if have, _ := f.size("openvino_model.bin"); have < g.weightBytes {
 		m.Damaged = fmt.Sprintf("openvino_model.bin is cut short: it has %d of %d bytes.", have, g.weightBytes)
@@ -107,6 +108,9 @@ func examine(f folder) (Model, error) {
 
 // incomplete says what a folder lacks; "" when it has all that an engine needs.
 func (f folder) incomplete() string {
+	if f.away {
+		return fmt.Sprintf("The folder with its files is not there: %s. Connect the drive or put the folder back, or delete the model and import it from where it is now.", f.dir)
+	}
 	if _, ok := f.size("openvino_model.xml"); !ok {
 		for _, other := range f.files {
 			switch {
@@ -186,8 +190,8 @@ func (m *Model) measure(g graph) {
 }
 
 // abilities says in Ollama's words what a model can do that writes text. Clients hide what is not in the list.
-func abilities(template string, f folder) []string {
-	list := append([]string{"completion"}, toolcall.Detect(template).Capabilities()...)
+func abilities(style toolcall.Style, f folder) []string {
+	list := append([]string{"completion"}, style.Capabilities()...)
 	if text, err := readFile(filepath.Join(f.dir, "tokenizer_config.json"), 64<<20); err == nil && toolcall.Inserts(string(text)) {
 		list = append(list, "insert")
 	}

@@ -38,6 +38,8 @@ type Model struct {
 	Template        string      `json:"template"`         // chat template, in Jinja; empty: none
 	Parameters      []Parameter `json:"parameters"`       // the maker's defaults, by Ollama's names
 	Capabilities    []string    `json:"capabilities"`     // Ollama's words: "completion", "tools", "thinking", "insert", or "embedding"
+	ToolFormat      string      `json:"tool_format"`      // how it calls tools, for people: "generic format held by a grammar"; empty: it writes no text
+	OwnTools        bool        `json:"own_tools"`        // its template renders tools
 	Architecture    string      `json:"architecture"`     // "LlamaForCausalLM"
 	NPU             Fitness     `json:"npu"`
 	License         string      `json:"license"`            // its text, or its short name where there is no text

@@ -96,7 +96,9 @@ func TestStarterChatModelIsReadFromItsFiles(t *testing.T) {
 	assert.Equal(t, 49152, m.VocabSize)
 	assert.Contains(t, m.Template, "<|im_start|>")
 	assert.Equal(t, models.Fitness{OK: true, Reason: "its weights are int4 symmetric in groups of 64"}, m.NPU)
-	assert.Equal(t, []string{"completion"}, m.Capabilities)
+	assert.Equal(t, []string{"completion", "tools"}, m.Capabilities)
+	assert.Equal(t, "generic format held by a grammar", m.ToolFormat, "its template knows no tools")
+	assert.False(t, m.OwnTools)
 	assert.Regexp(t, `^[0-9a-f]{64}$`, m.Digest)
 	assert.Equal(t, llm.ModelRef{Name: "smollm2:135m", Dir: dir, Digest: "sha256:" + m.Digest}, m.Ref())
 	assert.Greater(t, m.Size, int64(80<<20))
@@ -109,7 +111,10 @@ func TestCapabilitiesAreThoseOfTemplateAndTokenizer(t *testing.T) {
 		"chat_template.jinja":   `{% if tools %}<tool_call>{% endif %}<think>`,
 		"tokenizer_config.json": `{"added_tokens_decoder":{"1":{"content":"<|fim_prefix|>"},"2":{"content":"<|fim_suffix|>"},"3":{"content":"<|fim_middle|>"}}}`,
 	})
-	assert.Equal(t, []string{"completion", "tools", "thinking", "insert"}, find(t, models.Open(t.TempDir(), dir), "able").Capabilities)
+	able := find(t, models.Open(t.TempDir(), dir), "able")
+	assert.Equal(t, []string{"completion", "tools", "thinking", "insert"}, able.Capabilities)
+	assert.Equal(t, "hermes format of its own", able.ToolFormat)
+	assert.True(t, able.OwnTools)
 }
 
 func TestStarterEmbeddingModelIsReadFromItsFiles(t *testing.T) {
@@ -362,6 +367,10 @@ func TestUnknownNamesGetOllamasTextAndTheNearest(t *testing.T) {
 		"smollm2:1.7b": "did you mean smollm2:135m or smollm2:360m?",
 		"qwen3:8b":     "did you mean qwen3:4b?",
 		"al-minilm":    "did you mean all-minilm?",
+		"smolm2":       "did you mean smollm2:135m or smollm2:360m?",
+		"smollm:135m":  "did you mean smollm2:135m or smollm2:360m?",
+		"x/qwen3-4b":   "did you mean qwen3:4b?",
+		"phi4":         "`signalbox list` shows the models that are installed",
 		"gpt-4o":       "`signalbox list` shows the models that are installed",
 	} {
 		_, err := l.Find(asked)
@@ -376,18 +385,50 @@ func TestUnknownNamesGetOllamasTextAndTheNearest(t *testing.T) {
 	assert.EqualError(t, err, "model 'x' not found: no model is installed")
 }
 
+// field reports have people who pull by one name and ask by another: each of these means one model, and no other.
+func TestWellKnownNamesFindWhatIsInstalledOfThem(t *testing.T) {
+	dir := t.TempDir()
+	made(t, dir, "Qwen3-4B-int4-ov", nil)
+	made(t, dir, "b", map[string]string{manifest: `{"name":"OpenVINO/Qwen3-8B-fp16-ov","source":"OpenVINO/Qwen3-8B-fp16-ov"}`})
+	made(t, dir, "c", map[string]string{manifest: `{"name":"mine","source":"OpenVINO/phi-4-int4-ov"}`})
+	made(t, dir, "d", map[string]string{manifest: `{"name":"OpenVINO/Qwen3-0.6B-int8-ov"}`})
+	made(t, dir, "e", map[string]string{manifest: `{"name":"OpenVINO/Qwen3-0.6B-fp16-ov"}`})
+	l := models.Open(dir)
+	for asked, name := range map[string]string{
+		"qwen3:4b": "Qwen3-4B-int4-ov", "qwen3": "OpenVINO/Qwen3-8B-fp16-ov", "phi4": "mine", "phi4:14b": "mine",
+		"OpenVINO/Qwen3-4B-int4-ov": "Qwen3-4B-int4-ov",
+	} {
+		m, err := l.Find(asked)
+		if assert.NoError(t, err, asked) {
+			assert.Equal(t, name, m.Name, asked)
+		}
+	}
+	_, err := l.Find("qwen3:0.6b") // two quantizations of it
+	assert.ErrorContains(t, err, "did you mean OpenVINO/Qwen3-0.6B-fp16-ov or OpenVINO/Qwen3-0.6B-int8-ov")
+	_, err = l.Find("qwen3:1.7b")
+	assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err))
+
+	four, _ := models.Builtin().Find("qwen3:4b")
+	assert.True(t, four.IsIt(find(t, l, "Qwen3-4B-int4-ov")))
+	eight, _ := models.Builtin().Find("qwen3:8b")
+	assert.False(t, eight.IsIt(find(t, l, "OpenVINO/Qwen3-8B-fp16-ov")), "another quantization is another model")
+
+	l.SetTable(func() models.Table { return append(models.Builtin(), models.Known{Name: "ours:1b", Repo: "x/mine"}) })
+	assert.Equal(t, "mine", find(t, l, "ours:1b").Name)
+}
+
 func TestPathsAndOddNamesAreNoNames(t *testing.T) {
 	l := models.Open(t.TempDir())
 	for _, name := range []string{
 		"", " ", "a b", `\\evil\s\m`, "/etc", "/etc/passwd", `C:\`, "../x", "a/../b", "a/..", "..", ".", ".hidden", "a%5c..%5cb", "a\x00", "a\n",
 		"x:", ":x", "a:b:c", "a/b/c/d", "a//b", "a/", "sm\u212a", "qwen3\u00a0", "x ", strings.Repeat("a", 81), strings.Repeat("a/", 100) + "b",
-		"\x1b]52;c;x\a", "-rf", "a@npu",
+		"\x1b]52;c;x\a", "-rf", "a@npu", "CON", "con", "nul.bin", "a/Aux", "x:lpt1", "COM0.x.y", "prn/x", "x.", "a./b", "x:1.", "a:b/..", "COM\u00b9",
 	} {
 		_, err := l.Find(name)
 		assert.Equal(t, llm.CodeInvalid, llm.CodeOf(err), "%q", name)
 		assert.EqualError(t, err, "invalid model name")
 	}
-	for _, name := range []string{"CON", "nul.bin", "x.", "a:b", "_x", "1", "hf.co/OpenVINO/Qwen3-8B-int4-cw-ov:latest"} {
+	for _, name := range []string{"a:b", "_x", "1", "console", "null", "com10", "comb", "a.con", "lpt", "hf.co/OpenVINO/Qwen3-8B-int4-cw-ov:latest"} {
 		_, err := l.Find(name)
 		assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err), "%q", name)
 	}

@@ -107,9 +107,11 @@ func ShowBody(m models.Model, basename string) []byte {
 		Details      details        `json:"details"`
 		ModelInfo    map[string]any `json:"model_info"` // never null: integrations crash on it
 		Capabilities []string       `json:"capabilities"`
+		ToolFormat   string         `json:"tool_format,omitempty"` // not Ollama's: how much to expect of "tools"
 		ModifiedAt   time.Time      `json:"modified_at"`
 	}{
-		m.License, modelfile(m), parameters(m), template(m), m.System, m.Messages, detailsOf(m), modelInfo(m, basename), capabilities(m), m.ModifiedAt,
+		m.License, modelfile(m), parameters(m), template(m), m.System, m.Messages, detailsOf(m), modelInfo(m, basename), capabilities(m),
+		m.ToolFormat, m.ModifiedAt,
 	})
 }
 

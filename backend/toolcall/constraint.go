@@ -24,7 +24,8 @@ type format = map[string]any
 // must match their schemas, become a structural tag in the model's own notation; a thought may come before.
 //
 // Where the caller does not insist on strict arguments, keywords of their schemas that not every grammar can hold are left out:
-// most tools have some.
+// most tools have some. A model whose template knows no tools has never learned to call them: it may call or not, but what it
+// begins as a call becomes one.
 func (s Style) Constraint(d Demand) (*llm.Constraint, error) {
 	tags, err := s.tags(d)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s Style) Constraint(d Demand) (*llm.Constraint, error) {
 		body = s.calls(tags, d.Choice, true)
 	case len(tags) > 0 && d.Format != nil:
 		body = either(s.calls(tags, d.Choice, true), s.final(formatOf(d.Format)))
-	case len(tags) > 0 && d.Choice.Strict:
+	case len(tags) > 0 && (d.Choice.Strict || !s.facts.native):
 		body = s.calls(tags, d.Choice, false)
 		if s.family == harmony {
 			body = either(body, s.final(format{"type": "any_text"}))

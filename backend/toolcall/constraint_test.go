@@ -149,6 +149,31 @@ func TestStrictArgumentsAreHeldWhereCallsAreFree(t *testing.T) {
 	assert.False(t, allows(t, c, want, "<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"file\": \"x\"}}\n</tool_call>"))
 }
 
+// TestAModelThatKnowsNoToolsIsHeldToTheGenericForm: it may answer in words, but a call that it begins is one.
+func TestAModelThatKnowsNoToolsIsHeldToTheGenericForm(t *testing.T) {
+	c := holder(t)
+	style := toolcall.Detect(templates["generic"])
+	assert.Equal(t, []string{"tools"}, style.Capabilities())
+	assert.Equal(t, "generic format held by a grammar", style.Format())
+	want, err := style.Constraint(toolcall.Demand{Tools: tools})
+	require.NoError(t, err)
+	for text, allowed := range map[string]bool{
+		"Hello.":           true,
+		"{\"answer\": 42}": true,
+		written["generic"]: true,
+		"I'll look. " + written["generic"] + "\n" + written["generic"]:                            true,
+		"<tool_call>\n{\"name\": \"rm\", \"arguments\": {}}\n</tool_call>":                        false,
+		"<tool_call>\n{\"name\": \"now\"}\n</tool_call>":                                          false,
+		"<tool_call>\n{\"name\": \"read_file\", \"arguments\": {\"lines\": \"x\"}}\n</tool_call>": false,
+		"<tool_call>now()</tool_call>":                                                            false,
+	} {
+		assert.Equal(t, allowed, allows(t, c, want, text), text)
+	}
+	want, err = style.Constraint(toolcall.Demand{Tools: tools, Choice: llm.ToolChoice{Mode: "none"}})
+	require.NoError(t, err)
+	assert.Nil(t, want)
+}
+
 func TestAFormatHoldsForAnswersThatAreNoCalls(t *testing.T) {
 	c := holder(t)
 	style := toolcall.Detect(templates["hermes"])

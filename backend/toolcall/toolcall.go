@@ -119,6 +119,14 @@ func Detect(template string) Style {
 // Family is the name of the way calls are written, for logs.
 func (s Style) Family() string { return s.of().name }
 
+// Format says for people how the model calls tools: by its family's way, or by ours.
+func (s Style) Format() string {
+	if s.facts.native {
+		return s.of().name + " format of its own"
+	}
+	return "generic format held by a grammar"
+}
+
 func (s Style) of() *family {
 	if s.family == nil {
 		return generic
@@ -151,13 +159,10 @@ func (s Style) Limit(most int, tail string) *llm.Thought {
 	return &llm.Thought{Open: t.open, Close: t.close, End: t.end, Opened: s.opened(tail), Most: most}
 }
 
-// Capabilities are Ollama's words for what the template can do beside completion: "tools" where it renders them in a form that a
-// parser here knows, and "thinking".
+// Capabilities are Ollama's words for what a model can do beside completion: always "tools", since one whose template does not
+// know them is told in words and held to the generic form (clients hide tools where the word is missing), and "thinking".
 func (s Style) Capabilities() []string {
-	var list []string
-	if s.facts.native {
-		list = append(list, "tools")
-	}
+	list := []string{"tools"}
 	if s.thought.native {
 		list = append(list, "thinking")
 	}

@@ -24,6 +24,7 @@ func showCommand() *cobra.Command {
 				Parameters   string         `json:"parameters"`
 				Template     string         `json:"template"`
 				Capabilities []string       `json:"capabilities"`
+				ToolFormat   string         `json:"tool_format"`
 				Info         map[string]any `json:"model_info"`
 				Details      struct {
 					Family        string `json:"family"`
@@ -54,7 +55,11 @@ func showCommand() *cobra.Command {
 			}
 			rows = append(rows, []string{""}, []string{"  Capabilities"})
 			for _, ability := range m.Capabilities {
-				rows = append(rows, []string{"    " + ability})
+				row := []string{"    " + ability}
+				if ability == "tools" {
+					row = append(row, m.ToolFormat)
+				}
+				rows = append(rows, row)
 			}
 			return table(out, rows)
 		},

@@ -185,6 +185,8 @@ export interface ModelCard {
   details?: Model['details'];
   model_info?: { [key: string]: unknown };
   capabilities?: string[] | null;
+  /** How it calls tools: a format of its own, or ours. */
+  tool_format?: string;
   modified_at?: string;
 }
 
