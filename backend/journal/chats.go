@@ -18,6 +18,14 @@ var chatID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // writable is the file for writing; the error says why there is none.
 func (j *Journal) writable() (*store, error) {
+	if s := j.reader(); s != nil && s.gone(j.path) {
+		done := make(chan struct{})
+		select {
+		case j.looks <- done:
+			<-done
+		case <-j.closing:
+		}
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {

@@ -254,3 +254,63 @@ func count(t *testing.T, path, table string) int {
 	}
 	return n
 }
+
+func TestAFileThatIsDeletedWhileInUseIsNoticedSaidAndBegunAnew(t *testing.T) {
+	for name, remove := range map[string]func(t *testing.T, path string){
+		"deleted": func(t *testing.T, path string) {
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				require.NoError(t, os.Remove(path+suffix))
+			}
+		},
+		"with its folder": func(t *testing.T, path string) { require.NoError(t, os.RemoveAll(filepath.Dir(path))) },
+		"replaced by an older copy": func(t *testing.T, path string) {
+			other := newPath(t)
+			j := open(t, other)
+			record(j, entry("of the copy", noon.Add(-time.Hour)))
+			require.NoError(t, j.Close())
+			for _, suffix := range []string{"-wal", "-shm"} {
+				require.NoError(t, os.Remove(path+suffix))
+			}
+			require.NoError(t, os.Rename(other, path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			told := make(chan struct{}, 100)
+			j := open(t, path, journal.Options{Changed: func() { told <- struct{}{} }})
+			record(j, entry("before", noon))
+			eventually(t, func() bool { return stored(t, path) == 1 }, "the first is stored")
+			going := j.Begin(entry("going", noon.Add(time.Second)))
+			eventually(t, func() bool { return active(t, path) == 1 }, "it is noted")
+			remove(t, path)
+
+			record(j, entry("after", noon.Add(2*time.Second)))
+			eventually(t, func() bool { return strings.Contains(j.Problem(), "deleted or replaced while Signalbox ran") }, "it is said")
+			eventually(t, func() bool { return active(t, path) == 1 }, "what goes on is noted in the new file")
+			assert.NotEmpty(t, told)
+			require.NoError(t, j.SaveChat(journal.Chat{ID: "a", Title: "kept"}))
+			going.End(nil)
+			eventually(t, func() bool { return active(t, path) == 0 }, "and ends there")
+			want := map[string]string{"replaced by an older copy": "after going of the copy"}[name]
+			if want == "" {
+				want = "after going"
+			}
+			require.NoError(t, j.Close())
+			again := open(t, path)
+			assert.Equal(t, want, list(t, again, journal.Query{}))
+			_, err := again.GetChat("a")
+			assert.NoError(t, err)
+		})
+	}
+}
+
+func TestAChatIsNeverSavedToADeletedFile(t *testing.T) {
+	path := newPath(t)
+	j := open(t, path)
+	require.NoError(t, os.RemoveAll(filepath.Dir(path)))
+	require.NoError(t, j.SaveChat(journal.Chat{ID: "a", Title: "kept"}))
+	assert.Contains(t, j.Problem(), "deleted or replaced")
+	require.NoError(t, j.Close())
+	_, err := open(t, path).GetChat("a")
+	assert.NoError(t, err)
+}

@@ -40,8 +40,9 @@ type Journal struct {
 	options Options
 	began   time.Time // by the real clock, with its monotonic reading
 
-	wake    chan struct{} // there is something to write; capacity 1
-	prune   chan struct{} // retention has changed; capacity 1
+	wake    chan struct{}      // there is something to write; capacity 1
+	prune   chan struct{}      // retention has changed; capacity 1
+	looks   chan chan struct{} // the file should be looked at now; the writer closes what it gets when it has
 	closing chan struct{}
 	worker  sync.WaitGroup
 	close   sync.Once
@@ -77,7 +78,8 @@ func Open(path string) (*Journal, error) { return OpenWith(path, Options{}) }
 
 // OpenWith opens the journal at path and makes the file when there is none, readable by this user alone. A file that cannot
 // be opened is no error: the journal works from memory, Problem says why, and it tries again. A damaged file is put aside,
-// never deleted. A file of a newer Signalbox is read and not written. The error is about the arguments alone.
+// never deleted. A file of a newer Signalbox is read and not written. When somebody deletes or replaces the file, the journal
+// goes on with what is there, or with a new one, and Problem says so. The error is about the arguments alone.
 func OpenWith(path string, options Options) (*Journal, error) {
 	if path == "" {
 		return nil, errors.New("open the journal: no path given")
@@ -89,7 +91,7 @@ func OpenWith(path string, options Options) (*Journal, error) {
 	options = options.withDefaults()
 	j := &Journal{
 		path: abs, options: options, began: time.Now(), retention: options.Retention, bodies: options.Bodies,
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), prune: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), prune: make(chan struct{}, 1), looks: make(chan chan struct{}),
 	}
 	j.connect()
 	j.worker.Go(j.work)

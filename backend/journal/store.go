@@ -81,9 +81,10 @@ var errNewer = errors.New("written by a newer Signalbox")
 
 // store is an open file.
 type store struct {
-	db      *sql.DB // one connection: SQLite has one writer
-	reads   *sql.DB // a few that cannot write
-	newer   bool    // nothing may be written
+	db      *sql.DB     // one connection: SQLite has one writer
+	reads   *sql.DB     // a few that cannot write
+	newer   bool        // nothing may be written
+	file    os.FileInfo // the file as it was opened; nil where that could not be told
 	pruning sync.Mutex
 	passed  time.Time // see retention.go; guarded by pruning
 }
@@ -106,6 +107,17 @@ func openStore(path string, now time.Time) (s *store, notice string, err error) 
 	}
 	s, err = connect(path)
 	return s, putAsideNotice(aside), err
+}
+
+const goneNotice = "The journal's file was deleted or replaced while Signalbox ran. What was in it is no longer shown; new requests are written down as usual."
+
+// gone tells whether the open file is no longer the one at its path.
+func (s *store) gone(path string) bool {
+	if s.file == nil {
+		return false
+	}
+	info, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(s.file, info)
 }
 
 func putAsideNotice(aside string) string {
@@ -153,6 +165,9 @@ func connect(path string) (*store, error) {
 	}
 	s.reads.SetMaxOpenConns(4)
 	err = s.migrate(context.Background())
+	if info, unknown := os.Stat(path); unknown == nil {
+		s.file = info
+	}
 	if errors.Is(err, errNewer) {
 		s.newer = true
 		return s, nil

@@ -9,10 +9,15 @@ import (
 	"time"
 )
 
+// lookAgain is how often an idle journal looks whether its file is still there.
+const lookAgain = time.Minute
+
 // work is the writer: it stores what has ended, tries again after a failure, and deletes what is too old.
 func (j *Journal) work() {
 	pruning := time.NewTicker(time.Hour)
 	defer pruning.Stop()
+	looking := time.NewTicker(lookAgain)
+	defer looking.Stop()
 	retry := time.NewTimer(j.options.Retry)
 	retry.Stop()
 	defer retry.Stop()
@@ -28,6 +33,16 @@ func (j *Journal) work() {
 			if failing {
 				continue // the retry takes it along
 			}
+		case <-looking.C:
+			if failing {
+				continue
+			}
+		case done := <-j.looks:
+			if failing = !j.flush(); failing {
+				retry.Reset(j.options.Retry)
+			}
+			close(done)
+			continue
 		case <-retry.C:
 		case <-pruning.C:
 			j.tidy()
@@ -81,6 +96,7 @@ func (j *Journal) connect() {
 
 // flush stores all that has ended. It tells whether that went well.
 func (j *Journal) flush() bool {
+	j.lookAtFile()
 	if !j.usable() {
 		j.connect()
 	}
@@ -179,6 +195,27 @@ func (j *Journal) replace(s *store) {
 	j.mu.Lock()
 	j.notice = putAsideNotice(aside)
 	j.mu.Unlock()
+	j.changed()
+}
+
+// lookAtFile lets go of a file that is no longer the one at the path: it was deleted, or another one was put in its place. What
+// is written to it would be gone with it.
+func (j *Journal) lookAtFile() {
+	j.mu.Lock()
+	s, live := j.store, slices.Clone(j.live)
+	j.mu.Unlock()
+	if s == nil || !s.gone(j.path) {
+		return
+	}
+	j.mu.Lock()
+	j.store = nil
+	j.notice = goneNotice
+	j.mu.Unlock()
+	for _, l := range live {
+		l.noted = nil // not in the new file
+	}
+	s.close()
+	j.options.Log.Warn("journal", slog.String("notice", goneNotice), slog.String("path", j.path))
 	j.changed()
 }
 
