@@ -204,6 +204,10 @@ func (m *Manager) Begin(name string) (Download, error) {
 	if err != nil {
 		return Download{}, err
 	}
+	return m.begin(ref)
+}
+
+func (m *Manager) begin(ref models.Reference) (Download, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d, err := m.getLocked(ref)
@@ -213,6 +217,24 @@ func (m *Manager) Begin(name string) (Download, error) {
 	d.record.Detached = true
 	m.runLocked(d)
 	return d.view(), nil
+}
+
+// Repair fetches again what is missing or damaged of a model that came from a hub, at the commit that it was fetched at, and
+// leaves the files that are right where they are.
+func (m *Manager) Repair(name string) (Download, error) {
+	model, err := m.o.Library.Find(name)
+	if err != nil {
+		return Download{}, err
+	}
+	_, i, ok := m.o.Library.Installation(model.Name)
+	switch {
+	case !ok || i.Source == "":
+		return Download{}, llm.Errorf(llm.CodeUnsupported, "%s was not fetched from a hub, so there is nothing to repair it from", model.Name).
+			WithHint("delete it and import its folder again")
+	case model.ReadOnly:
+		return Download{}, llm.Errorf(llm.CodeForbidden, "%s came with Signalbox and is not changed", model.Name).WithHint("install Signalbox again")
+	}
+	return m.begin(models.Reference{Name: i.Name, Repo: i.Source, Revision: i.Revision})
 }
 
 // Pause stops a download and keeps what has come.

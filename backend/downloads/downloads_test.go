@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -355,12 +354,20 @@ func TestADamagedModelIsRepairedByFetchingWhatIsMissing(t *testing.T) {
 	require.NoError(t, err)
 	tokenizer := filepath.Join(model.Dir, "openvino_tokenizer.bin")
 	require.NoError(t, os.WriteFile(tokenizer, make([]byte, 500), 0o600))
-	wrong, err := l.Verify(t.Context(), "qwen3")
+	found, err := l.Verify(t.Context(), "qwen3", func(int64, int64) {})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"openvino_tokenizer.bin"}, wrong)
+	assert.True(t, found.Recorded)
+	assert.Equal(t, []string{"openvino_tokenizer.bin"}, found.Wrong)
 	before := len(h.Requests())
-	_, err = pull(t.Context(), m, "qwen3")
+	d, err := m.Repair("qwen3")
 	require.NoError(t, err)
+	assert.Equal(t, "qwen3:8b", d.Model)
+	require.Eventually(t, func() bool { return !m.Busy() }, 20*time.Second, time.Millisecond)
+	for _, r := range h.Requests()[before:] {
+		if strings.Contains(r.Path, "/revision/") {
+			assert.Equal(t, hubtest.Commit, filepath.Base(r.Path), "a repair is no update")
+		}
+	}
 	var fetched []string
 	for _, r := range h.Requests()[before:] {
 		if r.Where == "store" || strings.Contains(r.Path, "/resolve/") && !strings.HasSuffix(r.Path, ".bin") {
@@ -368,9 +375,20 @@ func TestADamagedModelIsRepairedByFetchingWhatIsMissing(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{"openvino_tokenizer.bin"}, fetched)
-	wrong, err = l.Verify(t.Context(), "qwen3")
+	found, err = l.Verify(t.Context(), "qwen3", func(int64, int64) {})
 	require.NoError(t, err)
-	assert.Empty(t, wrong)
+	assert.True(t, found.OK())
+	assert.Equal(t, 6, found.Files)
+}
+
+func TestWhatCameFromNoHubIsNotRepaired(t *testing.T) {
+	library := models.Open(t.TempDir(), filepath.Dir(testenv.ChatModel(t)))
+	m := downloads.New(downloads.Options{Library: library})
+	_, err := m.Repair("smollm2:135m")
+	assert.Error(t, err)
+	_, err = m.Repair("nothing:1b")
+	assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err))
+	assert.Empty(t, m.List())
 }
 
 func TestAModelThatCameWithSignalboxIsThere(t *testing.T) {
@@ -407,7 +425,7 @@ func TestNoNameMakesAFileOutsideTheLibrary(t *testing.T) {
 	outside := t.TempDir()
 	dir := filepath.Join(outside, "models")
 	m := manager(dir, h.URL, downloads.Options{})
-	for _, name := range []string{"../x", `..\x`, "CON", "nul.bin", "x.", "a:b", "Org/..", "Org/.", "Org/CON", "Org/nul.bin", "Org/x.", strings.Repeat("n", 300), "sm\u212allm2", "a/b@../../x"} {
+	for _, name := range []string{"../x", `..\x`, "CON", "nul.bin", "x.", "a:b", "Org/..", "Org/.", "Org/CON", "Org/nul.bin", "Org/x.", "Org/console", strings.Repeat("n", 300), "sm\u212allm2", "a/b@../../x"} {
 		_, err := pull(t.Context(), m, name)
 		assert.Contains(t, []llm.Code{llm.CodeInvalid, llm.CodeModelNotFound}, llm.CodeOf(err), name)
 	}
@@ -416,5 +434,8 @@ func TestNoNameMakesAFileOutsideTheLibrary(t *testing.T) {
 	for _, e := range entries {
 		assert.Equal(t, "models", e.Name())
 	}
-	assert.True(t, slices.ContainsFunc(h.Requests(), func(r hubtest.Seen) bool { return strings.Contains(r.Path, "Org/CON") }))
+	for _, r := range h.Requests() {
+		assert.Contains(t, r.Path, "Org/console", "a name that is none was sent to the hub")
+	}
+	assert.NotEmpty(t, h.Requests())
 }

@@ -113,7 +113,7 @@ func (d *download) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if records, ok := d.installed(s); ok {
+	if records, ok := d.installed(ctx, s); ok {
 		d.set(func() { d.setFiles(s); d.finishAll(records) })
 		return nil
 	}
@@ -149,7 +149,7 @@ func (m *Manager) saveLocked(d *download) error {
 }
 
 // installed tells whether the library has this commit, whole.
-func (d *download) installed(s hub.Snapshot) ([]models.FileRecord, bool) {
+func (d *download) installed(ctx context.Context, s hub.Snapshot) ([]models.FileRecord, bool) {
 	dir, i, ok := d.m.o.Library.Installation(d.record.Reference.Name)
 	if !ok || i.Revision != s.Commit || i.Source != s.Repo {
 		return nil, false
@@ -165,8 +165,8 @@ func (d *download) installed(s hub.Snapshot) ([]models.FileRecord, bool) {
 			return nil, false
 		}
 	}
-	wrong, err := d.m.o.Library.Verify(context.Background(), d.record.Reference.Name)
-	return i.Files, err == nil && len(wrong) == 0
+	found, err := d.m.o.Library.Verify(ctx, d.record.Reference.Name, func(int64, int64) {})
+	return i.Files, err == nil && found.OK()
 }
 
 func (d *download) finishAll(records []models.FileRecord) {

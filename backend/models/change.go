@@ -61,11 +61,11 @@ func (l *Library) change(do func(folders []folder) error) error {
 }
 
 // find is the listed folder of that name, with Ollama's texts when there is none.
-func find(name string, folders []folder) (*folder, error) {
+func (l *Library) find(name string, folders []folder) (*folder, error) {
 	if !ValidName(name) {
 		return nil, llm.Errorf(llm.CodeInvalid, "name %q is invalid", name)
 	}
-	f := match(name, folders)
+	f := l.match(name, folders)
 	if f == nil {
 		var known []string
 		for _, other := range folders {
@@ -83,7 +83,7 @@ func find(name string, folders []folder) (*folder, error) {
 // model that is in use is not listed any more, and its files go at the first Sweep after it was unloaded.
 func (l *Library) Delete(name string) error {
 	return l.change(func(folders []folder) error {
-		f, err := find(name, folders)
+		f, err := l.find(name, folders)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func removeTree(path string) error { return os.RemoveAll(path) }
 // Restore brings a deleted model back. Its name may have been taken since.
 func (l *Library) Restore(name string) error {
 	return l.change(func(folders []folder) error {
-		if match(name, folders) != nil {
+		if called(name, folders) != nil {
 			return llm.Errorf(llm.CodeInvalid, "there is a model %q again: rename or delete it first", name)
 		}
 		for _, f := range folders {
@@ -227,7 +227,7 @@ func (l *Library) Create(c Creation) error {
 		return err
 	}
 	return l.change(func(folders []folder) error {
-		from, err := find(c.From, folders)
+		from, err := l.find(c.From, folders)
 		if err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func (l *Library) put(c Creation, from folder, folders []folder) error {
 		v.Parameters = append(v.Parameters, p)
 	}
 	home := l.newHome(c.Name)
-	if old := match(c.Name, folders); old != nil && folded(old.name) == folded(c.Name) {
+	if old := called(c.Name, folders); old != nil {
 		switch {
 		case old.home == from.home && old.manifest.Base == "":
 			return llm.Errorf(llm.CodeInvalid, "%q cannot be made from itself: choose another name", c.Name)
@@ -354,7 +354,7 @@ func (l *Library) Copy(source, destination string) error {
 		return llm.Errorf(llm.CodeInvalid, "destination %q is invalid", destination)
 	}
 	return l.change(func(folders []folder) error {
-		from := match(source, folders)
+		from := l.match(source, folders)
 		if from == nil {
 			return llm.Errorf(llm.CodeModelNotFound, "model %q not found", source)
 		}

@@ -159,6 +159,15 @@ func TestImportCopiesAndRefusesWhatIsNoModel(t *testing.T) {
 	assert.Empty(t, mine.Damaged)
 	assert.Contains(t, mine.Dir, dir)
 	assert.Empty(t, mine.Parent)
+	found, err := l.Verify(t.Context(), "mine", func(int64, int64) {})
+	require.NoError(t, err)
+	assert.True(t, found.OK() && found.Recorded && found.Files == 5, "%+v", found)
+	weights := filepath.Join(mine.Dir, "openvino_model.bin")
+	require.NoError(t, os.Chmod(weights, 0o600))
+	require.NoError(t, os.WriteFile(weights, []byte(strings.Repeat("x", 4096)), 0o600))
+	found, err = l.Verify(t.Context(), "mine", func(int64, int64) {})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"openvino_model.bin"}, found.Wrong)
 	_, err = l.Import(t.Context(), from, "mine", false, func(int64, int64) {})
 	assert.ErrorContains(t, err, "there is a model")
 	_, err = l.Import(t.Context(), theirs, "", false, func(int64, int64) {})
@@ -336,4 +345,40 @@ func FuzzModelfiles(f *testing.F) {
 			assert.NoError(t, err)
 		}
 	})
+}
+
+func TestAModelWhoseFolderIsGoneSaysSoAndComesBack(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "drive")
+	made(t, elsewhere, "Model", nil)
+	l := models.Open(t.TempDir())
+	name, err := l.Import(t.Context(), filepath.Join(elsewhere, "Model"), "mine", true, func(int64, int64) {})
+	require.NoError(t, err)
+	require.NoError(t, l.Create(models.Creation{Name: "variant", From: name, System: "Be brief."}))
+	require.NoError(t, os.Rename(elsewhere, elsewhere+"-unplugged"))
+	for range 2 { // also from what was kept
+		for _, name := range []string{"mine", "variant"} {
+			m := find(t, l, name)
+			assert.Contains(t, m.Damaged, "The folder with its files is not there: "+elsewhere, name)
+			assert.Empty(t, m.Digest)
+		}
+		_, err = l.List()
+		require.NoError(t, err)
+	}
+	u, err := l.Usage()
+	require.NoError(t, err)
+	require.Len(t, u.Models, 2)
+	for _, m := range u.Models {
+		assert.Contains(t, []string{"away", "variant"}, m.State)
+	}
+	v, err := l.Verify(t.Context(), "mine", func(int64, int64) {})
+	require.NoError(t, err)
+	assert.Contains(t, v.Problem, "is not there")
+	require.NoError(t, os.Rename(elsewhere+"-unplugged", elsewhere))
+	assert.Empty(t, find(t, l, "mine").Damaged)
+	require.NoError(t, os.RemoveAll(elsewhere))
+	require.NoError(t, l.Delete("variant"))
+	require.NoError(t, l.Delete("mine"))
+	list, err := l.List()
+	require.NoError(t, err)
+	assert.Empty(t, list)
 }

@@ -81,14 +81,9 @@ func examine(f folder) (Model, error) {
 	}
 	m.configure(f)
 	m.License = f.license()
-	if m.Damaged = f.incomplete(); m.Damaged != "" {
-		m.Kind = cmp.Or(m.Kind, KindChat)
-		return m, nil
-	}
-	g, err := readGraph(filepath.Join(f.dir, "openvino_model.xml"))
-	if err != nil {
-		m.Damaged = fmt.Sprintf("openvino_model.xml cannot be read: %v.", err)
-		m.Kind = cmp.Or(m.Kind, KindChat)
+	g, damage := f.graph()
+	if damage != "" {
+		m.Damaged, m.Kind = damage, cmp.Or(m.Kind, KindChat)
 		return m, nil
 	}
 	m.measure(g)
@@ -96,14 +91,34 @@ func examine(f folder) (Model, error) {
 		style := toolcall.Detect(m.Template)
 		m.Capabilities, m.ToolFormat, m.OwnTools = abilities(style, f), style.Format(), style.Native()
 	}
-	if have, _ := f.size("openvino_model.bin"); have < g.weightBytes {
-		m.Damaged = fmt.Sprintf("openvino_model.bin is cut short: it has %d of %d bytes.", have, g.weightBytes)
+	if m.Damaged = f.cutShort(g); m.Damaged != "" {
 		return m, nil
 	}
+	var err error
 	if m.Digest, err = f.digest(); err != nil {
 		m.Damaged = fmt.Sprintf("Its files cannot be read: %v.", err)
 	}
 	return m, err
+}
+
+// graph is what the folder's model shows, or a sentence with what keeps it from being one.
+func (f folder) graph() (graph, string) {
+	if lacks := f.incomplete(); lacks != "" {
+		return graph{}, lacks
+	}
+	g, err := readGraph(filepath.Join(f.dir, "openvino_model.xml"))
+	if err != nil {
+		return graph{}, fmt.Sprintf("openvino_model.xml cannot be read: %v.", err)
+	}
+	return g, ""
+}
+
+// cutShort says that the weights are not all there; "" when they are.
+func (f folder) cutShort(g graph) string {
+	if have, _ := f.size("openvino_model.bin"); have < g.weightBytes {
+		return fmt.Sprintf("openvino_model.bin is cut short: it has %d of %d bytes.", have, g.weightBytes)
+	}
+	return ""
 }
 
 // incomplete says what a folder lacks; "" when it has all that an engine needs.

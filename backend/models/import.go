@@ -1,7 +1,10 @@
 package models
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -47,7 +50,7 @@ func (l *Library) Import(ctx context.Context, dir, name string, reference bool, 
 		m.Reference = dir
 	}
 	return name, l.change(func(folders []folder) error {
-		if match(name, folders) != nil {
+		if called(name, folders) != nil {
 			return llm.Errorf(llm.CodeInvalid, "there is a model %q already: choose another name", name)
 		}
 		return l.bring(ctx, f, m, progress)
@@ -79,7 +82,8 @@ func (l *Library) bring(ctx context.Context, f folder, m manifest, progress func
 	}
 	defer removeTree(temp) //nolint:errcheck // gone already when all went well; listed with the partial ones otherwise
 	if m.Reference == "" {
-		if err := copyFolder(ctx, f, temp, progress); err != nil {
+		var err error
+		if m.Files, err = copyFolder(ctx, f, temp, progress); err != nil {
 			return err
 		}
 	}
@@ -95,7 +99,8 @@ func (l *Library) bring(ctx context.Context, f folder, m manifest, progress func
 // poolingDir says how embeddings are pooled.
 const poolingDir = "1_Pooling"
 
-func copyFolder(ctx context.Context, f folder, to string, progress func(done, total int64)) error {
+// copyFolder copies what belongs to a model, and gives the files as they came: Verify compares with these.
+func copyFolder(ctx context.Context, f folder, to string, progress func(done, total int64)) (records []FileRecord, err error) {
 	var total, done int64
 	names := []string{}
 	for _, file := range f.files {
@@ -107,26 +112,30 @@ func copyFolder(ctx context.Context, f folder, to string, progress func(done, to
 		names = append(names, filepath.Join(poolingDir, "config.json"))
 	}
 	if free, _, err := Space(to); err == nil && free < total+Reserve {
-		return NoSpace(total, free)
+		return nil, NoSpace(total, free)
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o700); err != nil {
-			return err
+			return nil, err
 		}
-		err := copyFile(ctx, filepath.Join(f.dir, name), filepath.Join(to, name), func(n int) {
-			done += int64(n)
+		h, size := sha256.New(), int64(0)
+		err := copyFile(ctx, filepath.Join(f.dir, name), filepath.Join(to, name), func(p []byte) {
+			h.Write(p)
+			size += int64(len(p))
+			done += int64(len(p))
 			progress(min(done, total), total)
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
+		records = append(records, FileRecord{filepath.ToSlash(name), size, hex.EncodeToString(h.Sum(nil))})
 	}
-	return nil
+	return records, nil
 }
 
 // copyFile copies and syncs, and looks at ctx between pieces.
-func copyFile(ctx context.Context, from, to string, wrote func(n int)) error {
+func copyFile(ctx context.Context, from, to string, wrote func(p []byte)) error {
 	in, err := os.Open(from)
 	if err != nil {
 		return err
@@ -147,7 +156,7 @@ func copyFile(ctx context.Context, from, to string, wrote func(n int)) error {
 				err = werr
 				break
 			}
-			wrote(n)
+			wrote(buf[:n])
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -165,7 +174,7 @@ func (l *Library) Install(staging string, i Installed) error {
 	}
 	return l.change(func(folders []folder) error {
 		final := l.newHome(i.Name)
-		if old := match(i.Name, folders); old != nil && !old.readOnly && folded(old.name) == folded(i.Name) {
+		if old := called(i.Name, folders); old != nil && !old.readOnly {
 			final = old.home
 			if err := l.toTrash(final); err != nil {
 				return llm.Errorf(llm.CodeUnavailable, "replace %s: %w", i.Name, err).WithHint("it may be in use: stop it and pull again")
@@ -190,38 +199,102 @@ func (l *Library) Installation(name string) (dir string, i Installed, ok bool) {
 	if err != nil {
 		return "", i, false
 	}
-	f := match(name, folders)
+	f := l.match(name, folders)
 	if f == nil || f.manifest.Base != "" || f.dir != f.home {
 		return "", i, false
 	}
 	return f.dir, Installed{f.name, f.manifest.Source, f.manifest.Revision, f.manifest.License, slices.Clone(f.manifest.Files)}, true
 }
 
-// Verify hashes a model's files and names those that are not as they came. Without a record of how they came it is their
-// reading alone that is tried.
-func (l *Library) Verify(ctx context.Context, name string) (wrong []string, err error) {
+// Verified is what Verify found.
+type Verified struct {
+	Files    int      `json:"files"`    // that were read
+	Recorded bool     `json:"recorded"` // they were compared with how they came; else they were only read, as an engine does
+	Wrong    []string `json:"wrong"`    // names of files that are missing or are not as they came
+	Problem  string   `json:"problem"`  // a sentence: why the model cannot be used; empty: it can
+	Source   string   `json:"source"`   // what Repair would fetch it from; empty: it came from no hub
+}
+
+// OK tells whether all is well.
+func (v Verified) OK() bool { return len(v.Wrong) == 0 && v.Problem == "" }
+
+// Verify reads all of a model's files and compares them with how they came, as far as that is known.
+func (l *Library) Verify(ctx context.Context, name string, progress func(done, total int64)) (v Verified, err error) {
+	v.Wrong = []string{}
 	folders, err := l.scan()
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	f, err := find(name, folders)
+	f, err := l.find(name, folders)
 	if err != nil {
-		return nil, err
+		return v, err
 	}
 	if base := baseOf(*f, folders); f.manifest.Base != "" && base != nil {
 		f = base
 	}
-	for _, record := range f.manifest.Files {
-		if err := ctx.Err(); err != nil {
-			return nil, err
+	if f.dir == f.home {
+		v.Source = f.manifest.Source
+	}
+	g, damage := f.graph()
+	if v.Problem = cmp.Or(damage, f.cutShort(g)); f.away {
+		return v, nil
+	}
+	records := f.records()
+	var done, total int64
+	for _, record := range records {
+		total += record.Size
+	}
+	for _, record := range records {
+		sum, err := hashAll(ctx, filepath.Join(f.dir, filepath.FromSlash(record.Name)), func(n int) {
+			done += int64(n)
+			progress(min(done, total), total)
+		})
+		if ctx.Err() != nil {
+			return v, ctx.Err()
 		}
-		path := filepath.Join(f.dir, filepath.FromSlash(record.Name))
-		if !filepath.IsLocal(filepath.FromSlash(record.Name)) {
-			continue
-		}
-		if sum, err := HashFile(path); err != nil || sum != record.SHA256 {
-			wrong = append(wrong, record.Name)
+		if v.Files++; err != nil || record.SHA256 != "" && sum != record.SHA256 {
+			v.Wrong = append(v.Wrong, record.Name)
 		}
 	}
-	return wrong, nil
+	v.Recorded = len(f.manifest.Files) > 0
+	return v, nil
+}
+
+// records are the files of a model as they came; where that was not written down, those that are there.
+func (f folder) records() []FileRecord {
+	list := slices.DeleteFunc(slices.Clone(f.manifest.Files), func(r FileRecord) bool { return !filepath.IsLocal(filepath.FromSlash(r.Name)) })
+	if len(list) > 0 {
+		return list
+	}
+	for _, file := range f.files {
+		if file.name != manifestFile {
+			list = append(list, FileRecord{Name: file.name, Size: file.size})
+		}
+	}
+	return list
+}
+
+// hashAll is the SHA-256 of a file, which takes a while: it looks at ctx and tells of bytes.
+func hashAll(ctx context.Context, path string, read func(n int)) (string, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	h := sha256.New()
+	buf := make([]byte, 1<<20)
+	for {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		n, err := in.Read(buf)
+		h.Write(buf[:n])
+		read(n)
+		if errors.Is(err, io.EOF) {
+			return hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 }

@@ -16,7 +16,8 @@ import (
 // Library is a set of folders that hold models. Its methods may be called from several goroutines at once.
 type Library struct {
 	place atomic.Pointer[place]
-	locks sync.Map // by folder: one inspection of a folder at a time
+	table atomic.Pointer[func() Table] // see SetTable; nil: Builtin
+	locks sync.Map                     // by folder: one inspection of a folder at a time
 
 	changing sync.Mutex        // one change at a time
 	inUse    func(string) bool // see SetInUse; guarded by changing
@@ -47,6 +48,16 @@ func (l *Library) Reopen(dirs ...string) {
 	l.place.Store(p)
 }
 
+// SetTable tells the library how to get the list of well-known models, whose short names find what is installed of them.
+func (l *Library) SetTable(table func() Table) { l.table.Store(&table) }
+
+func (l *Library) wellKnown() Table {
+	if table := l.table.Load(); table != nil {
+		return (*table)()
+	}
+	return Builtin()
+}
+
 func (l *Library) dirs() []string { return l.place.Load().dirs }
 
 func (l *Library) cache() *cache { return l.place.Load().cache }
@@ -60,6 +71,7 @@ type folder struct {
 	files    []file
 	readOnly bool
 	listed   bool // it has its name, and was not deleted
+	away     bool // its files are elsewhere, and that folder is not there
 }
 
 // file is a file of a model.
@@ -90,7 +102,8 @@ func (l *Library) List() ([]Model, error) {
 }
 
 // Find returns the model of that name: the canonical one, with or without ":latest", in any case of ASCII letters, or the
-// name of the hub it came from. The error is an *llm.Error: CodeInvalid for what can be no name, CodeModelNotFound with the
+// name of the hub it came from. A well-known name ("qwen3:4b") also finds the model that it means under the name of the hub
+// or of its folder ("Qwen3-4B-int4-ov"), and else the only one that differs in nothing but its quantization. The error is an *llm.Error: CodeInvalid for what can be no name, CodeModelNotFound with the
 // nearest names as its hint. A damaged model is found; look at Damaged.
 func (l *Library) Find(name string) (Model, error) {
 	if !ValidName(name) {
@@ -100,7 +113,7 @@ func (l *Library) Find(name string) (Model, error) {
 	if err != nil {
 		return Model{}, err
 	}
-	f := match(name, folders)
+	f := l.match(name, folders)
 	if f == nil {
 		known := make([]string, 0, len(folders))
 		for _, f := range folders {
@@ -113,7 +126,7 @@ func (l *Library) Find(name string) (Model, error) {
 	return l.inspect(*f, folders), nil
 }
 
-func match(name string, folders []folder) *folder {
+func (l *Library) match(name string, folders []folder) *folder {
 	key := folded(name)
 	for _, same := range []func(f folder) bool{
 		func(f folder) bool { return f.listed && f.name == name },
@@ -124,11 +137,33 @@ func match(name string, folders []folder) *folder {
 			return &folders[i]
 		}
 	}
-	// "qwen3" was pulled as the model that the table means by it.
-	if known, ok := Builtin().Find(name); ok && folded(known.Name) != key {
-		return match(known.Name, folders)
+	known, ok := l.wellKnown().Find(name)
+	if !ok {
+		return nil
 	}
-	return nil
+	if i := slices.IndexFunc(folders, func(f folder) bool { return f.listed && known.is(f.name, f.manifest.Source) }); i >= 0 {
+		return &folders[i]
+	}
+	var alike *folder
+	for i, f := range folders {
+		if !f.listed || withoutQuantization(f.manifest.Source) != withoutQuantization(known.Repo) && withoutQuantization(f.name) != withoutQuantization(known.Repo) {
+			continue
+		}
+		if alike != nil {
+			return nil // which of them is meant is for the caller to say
+		}
+		alike = &folders[i]
+	}
+	return alike
+}
+
+// called is the listed folder of exactly that name.
+func called(name string, folders []folder) *folder {
+	i := slices.IndexFunc(folders, func(f folder) bool { return f.listed && folded(f.name) == folded(name) })
+	if i < 0 {
+		return nil
+	}
+	return &folders[i]
 }
 
 // scan finds the folders that have something of a model. Each name is listed once.
@@ -172,7 +207,8 @@ func look(dir string) (folder, bool) {
 	}
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
-		return f, f.dir != f.home // a drive that is not there now
+		f.away = f.dir != f.home // a drive that is not there now, a folder that was moved
+		return f, f.away
 	}
 	ours := f.manifest.Name != ""
 	for _, entry := range entries {

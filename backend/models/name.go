@@ -13,8 +13,10 @@ import (
 const longestName = 200
 
 // ValidName tells whether a model could have the name: up to three parts between slashes, the last with an optional tag
-// after a colon. A part has letters, digits, dots, dashes and underscores, all ASCII, and begins with a letter, a digit or
-// an underscore; it is at most 80 long.
+// after a colon. A part has letters, digits, dots, dashes and underscores, all ASCII, begins with a letter, a digit or an
+// underscore and does not end with a dot; it is at most 80 long, and no name of a device on Windows, with or without an
+// ending: on every system, so that a library can be taken to another one and no program that writes names to files is led
+// to a device.
 func ValidName(name string) bool {
 	if len(name) > longestName {
 		return false
@@ -28,7 +30,7 @@ func ValidName(name string) bool {
 }
 
 func validPart(part string) bool {
-	if part == "" || len(part) > 80 || part[0] == '.' || part[0] == '-' {
+	if part == "" || len(part) > 80 || part[0] == '.' || part[0] == '-' || part[len(part)-1] == '.' || isDevice(part) {
 		return false
 	}
 	for _, c := range []byte(part) {
@@ -39,6 +41,16 @@ func validPart(part string) bool {
 		}
 	}
 	return true
+}
+
+// isDevice tells whether Windows takes a part for a device: "NUL", and "nul.bin" too. (Its other digits, "COM¹", are not ASCII.)
+func isDevice(part string) bool {
+	base, _, _ := strings.Cut(strings.ToLower(part), ".")
+	switch base {
+	case "con", "prn", "aux", "nul":
+		return true
+	}
+	return len(base) == 4 && (base[:3] == "com" || base[:3] == "lpt") && '0' <= base[3] && base[3] <= '9'
 }
 
 // folded makes names comparable: ASCII lower case, without what means nothing. ASCII alone, so that the Kelvin sign is no k
@@ -85,7 +97,8 @@ func notFound(name string, known []string) error {
 	return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 }
 
-// nearest picks up to three names that begin alike or differ in few letters, the most alike first.
+// nearest picks up to three names that begin alike or differ in few letters, the most alike first. Tags, and the
+// organisation before a name of the hub, are often left out: what is left is compared, too.
 func nearest(name string, known []string) []string {
 	type candidate struct {
 		name     string
@@ -93,18 +106,22 @@ func nearest(name string, known []string) []string {
 	}
 	var list []candidate
 	asked := folded(name)
-	askedBase, _, _ := strings.Cut(asked, ":")
+	askedBase := baseName(asked)
 	for _, k := range known {
 		other := folded(k)
-		base, _, _ := strings.Cut(other, ":")
-		d := distance(asked, other)
+		base := baseName(other)
+		d, most := distance(asked, other), max(2, len(asked)/3)
 		switch {
 		case base == askedBase:
 			d = 0
-		case strings.HasPrefix(other, askedBase) || strings.HasPrefix(asked, base):
+		case strings.HasPrefix(base, askedBase) || strings.HasPrefix(askedBase, base):
 			d = 1
+		default:
+			if short := distance(askedBase, base); short <= max(1, len(askedBase)/4) {
+				d = min(d, short)
+			}
 		}
-		if d <= max(2, len(asked)/3) {
+		if d <= most {
 			list = append(list, candidate{k, d})
 		}
 	}
@@ -116,6 +133,12 @@ func nearest(name string, known []string) []string {
 		names = append(names, c.name)
 	}
 	return names
+}
+
+// baseName is a folded name without organisation and tag.
+func baseName(name string) string {
+	name, _, _ = strings.Cut(name, ":")
+	return name[strings.LastIndexByte(name, '/')+1:]
 }
 
 // distance is how many letters must change to make one string of the other (Levenshtein).

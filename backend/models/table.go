@@ -3,6 +3,7 @@ package models
 import (
 	_ "embed"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -73,6 +74,24 @@ func (t Table) Find(name string) (Known, bool) {
 		return Known{}, false
 	}
 	return t[i], true
+}
+
+// is tells whether a model of that name and source is the one that the entry means.
+func (k Known) is(name, source string) bool {
+	_, tail, _ := strings.Cut(k.Repo, "/")
+	name = folded(name)
+	return name == folded(k.Name) || name == folded(k.Repo) || name == folded(tail) || folded(source) == folded(k.Repo)
+}
+
+// IsIt tells whether the model is the one that the entry means, and not only another quantization of it.
+func (k Known) IsIt(m Model) bool { return k.is(m.Name, m.Source) }
+
+var quantizationForm = regexp.MustCompile(`-(?:int4|int8|fp16|fp8|nf4)(?:-cw)?(?:-ov)?$`)
+
+// withoutQuantization is what the quantizations of one model have in common: "qwen3-4b" of "OpenVINO/Qwen3-4B-int4-cw-ov".
+func withoutQuantization(name string) string {
+	name = folded(name)
+	return quantizationForm.ReplaceAllString(name[strings.LastIndexByte(name, '/')+1:], "")
 }
 
 // names are all that can be pulled by a short name.

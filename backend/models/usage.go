@@ -52,7 +52,7 @@ type Usage struct {
 type UsageItem struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
-	State string `json:"state"` // "ok", "damaged", "variant", "shared" (deleted, kept for variants), "removing", "came with Signalbox", "elsewhere", "deleted"
+	State string `json:"state"` // "ok", "damaged", "variant", "shared" (deleted, kept for variants), "removing", "came with Signalbox", "elsewhere", "away" (elsewhere, and not there), "deleted"
 }
 
 // Usage measures the library.
@@ -82,6 +82,8 @@ func (l *Library) Usage() (Usage, error) {
 			item.State, item.Bytes = "variant", 0
 		case f.readOnly:
 			item.State = "came with Signalbox"
+		case f.away:
+			item.State = "away"
 		case f.dir != f.home:
 			item.State, item.Bytes = "elsewhere", 0
 		case f.incomplete() != "":
@@ -202,7 +204,7 @@ func copyAll(ctx context.Context, folders []string, to string, progress func(don
 			return made, llm.Errorf(llm.CodeInvalid, "%s is there already: choose an empty folder", target)
 		}
 		made = append(made, target)
-		if err := copyTree(ctx, f, target, func(n int) { done += int64(n); progress(min(done, total), total) }); err != nil {
+		if err := copyTree(ctx, f, target, func(p []byte) { done += int64(len(p)); progress(min(done, total), total) }); err != nil {
 			return made, err
 		}
 	}
@@ -218,7 +220,7 @@ func removeAll(paths []string) error {
 }
 
 // copyTree copies a folder with its times. A link is made anew, and what it leads to stays where it is.
-func copyTree(ctx context.Context, from, to string, wrote func(int)) error {
+func copyTree(ctx context.Context, from, to string, wrote func(p []byte)) error {
 	if target, err := os.Readlink(from); err == nil {
 		return os.Symlink(target, to)
 	}
