@@ -2,12 +2,10 @@ package constrain
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
-	"strconv"
 
 	"signalbox/backend/llm"
-	"signalbox/internal/generate/constrain/schema"
+	"signalbox/backend/schema"
 	"signalbox/internal/xgrammar"
 )
 
@@ -45,7 +43,7 @@ func (c *Compiler) plan(want *llm.Constraint, markers []string) (job, error) {
 		}
 		j.compile = func(x *xgrammar.Compiler) (*xgrammar.Grammar, error) { return x.Regex(normal) }
 	case want.EBNF != "":
-		if err := checkEBNF(want.EBNF); err != nil {
+		if err := schema.Grammar(want.EBNF); err != nil {
 			return job{}, err
 		}
 		j.compile = func(x *xgrammar.Compiler) (*xgrammar.Grammar, error) { return x.EBNF(want.EBNF, "root") }
@@ -60,27 +58,4 @@ func (c *Compiler) plan(want *llm.Constraint, markers []string) (job, error) {
 		return job{}, llm.Errorf(llm.CodeInvalid, "the constraint asks for nothing")
 	}
 	return j, nil
-}
-
-// Bounds on grammars: the library writes repetitions out, and has no bounds of its own.
-const (
-	maxGrammar = 64 << 10
-	maxRepeat  = 1000
-)
-
-var repetition = regexp.MustCompile(`\{\s*(\d*)\s*,?\s*(\d*)\s*\}`)
-
-func checkEBNF(text string) error {
-	if len(text) > maxGrammar {
-		return llm.Errorf(llm.CodeInvalid, "the grammar has %d bytes, more than the %d that are read", len(text), maxGrammar)
-	}
-	total := 0
-	for _, m := range repetition.FindAllStringSubmatch(text, -1) {
-		least, _ := strconv.Atoi(m[1])
-		most, _ := strconv.Atoi(m[2])
-		if total += max(least, most); total > maxRepeat {
-			return llm.Errorf(llm.CodeInvalid, "the grammar's repetitions come to more than %d", maxRepeat)
-		}
-	}
-	return nil
 }

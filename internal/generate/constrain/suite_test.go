@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"signalbox/backend/llm"
+	"signalbox/backend/schema"
 	"signalbox/internal/generate/constrain"
-	"signalbox/internal/generate/constrain/schema"
 )
 
 var update = flag.Bool("update", false, "write the expectation files again")

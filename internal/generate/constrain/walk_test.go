@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"signalbox/backend/llm"
+	"signalbox/backend/schema"
 	"signalbox/internal/generate/constrain"
-	"signalbox/internal/generate/constrain/schema"
 )
 
 // walk writes an answer at random, with a preference for what brings it to an end. It returns false when that takes too long.

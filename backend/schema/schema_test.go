@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"signalbox/backend/llm"
-	"signalbox/internal/generate/constrain/schema"
+	"signalbox/backend/schema"
 )
 
 func TestNormalForm(t *testing.T) {
