@@ -102,7 +102,7 @@ func (d *Dispatcher) Explain(ctx context.Context, call Call) (e Explanation, err
 	if e.Model.Kind == models.KindChat {
 		prepared := prepareRequest(e.Model, call.Request)
 		prepared.Limit = promptLimit(e.Model, call.Request)
-		prompt, err := d.engine.Prepare(ctx, prepared)
+		prompt, err := d.prepare(ctx, prepared)
 		if refusal := nameLimit(err, call.Request); refusal != nil {
 			return e, refusal
 		}

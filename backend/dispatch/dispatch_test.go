@@ -38,10 +38,17 @@ type fakeEngine struct {
 	devices []engine.State
 	tokens  int
 	run     func(ctx context.Context, job engine.Job) (llm.Stats, error)
+	embed   func(device llm.Device) (llm.Embedded, engine.Times, error)
+	prepare func() error // nil: it succeeds
 }
 
 func (f *fakeEngine) Devices(context.Context) ([]engine.State, error) { return f.devices, nil }
 func (f *fakeEngine) Prepare(_ context.Context, req llm.PrepareRequest) (llm.Prompt, error) {
+	if f.prepare != nil {
+		if err := f.prepare(); err != nil {
+			return llm.Prompt{}, err
+		}
+	}
 	if req.Limit > 0 && f.tokens > req.Limit {
 		return llm.Prompt{}, llm.PromptTooLong(f.tokens, req.Limit)
 	}
@@ -49,6 +56,9 @@ func (f *fakeEngine) Prepare(_ context.Context, req llm.PrepareRequest) (llm.Pro
 }
 func (f *fakeEngine) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
 	return f.run(ctx, job)
+}
+func (f *fakeEngine) Embed(_ context.Context, device llm.Device, _ llm.LoadRequest, _ llm.EmbedRequest, _ *time.Duration, _ func(engine.Progress)) (llm.Embedded, engine.Times, error) {
+	return f.embed(device)
 }
 
 // desk is a dispatcher over a fake engine with an NPU and a CPU.

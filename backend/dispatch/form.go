@@ -9,6 +9,7 @@ import (
 
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
+	"signalbox/backend/schema"
 	"signalbox/backend/toolcall"
 )
 
@@ -16,6 +17,7 @@ import (
 type form struct {
 	request  llm.Request
 	style    toolcall.Style
+	field    string          // the caller's name for the form of the answer
 	plain    bool            // no template and so no parser: raw prompts, and gaps to be filled
 	tools    json.RawMessage // that may be called
 	limit    int             // tokens of thinking; -1: none
@@ -27,7 +29,7 @@ type form struct {
 // newForm works out the form. Route tells by which names the caller knows its fields.
 func newForm(model models.Model, req llm.Request, route string) *form {
 	f := &form{
-		request: req, limit: -1,
+		request: req, limit: -1, field: formatField(route),
 		style: toolcall.Detect(cmp.Or(req.Template, model.Template)),
 		plain: req.Raw || req.Suffix != "",
 		prepared: llm.PrepareRequest{
@@ -57,6 +59,19 @@ func thinkField(route string) string {
 		return "reasoning"
 	}
 	return "reasoning_effort"
+}
+
+// formatField is the caller's name for the form that it wants of the answer.
+func formatField(route string) string {
+	switch {
+	case strings.HasPrefix(route, "/api/"):
+		return "format"
+	case strings.HasPrefix(route, "/v1/messages"):
+		return "output_config"
+	case strings.HasPrefix(route, "/v1/responses"):
+		return "text"
+	}
+	return "response_format"
 }
 
 // think puts the wish to think, or not to, into what the model understands. A template that has no switch still has an end
@@ -98,12 +113,16 @@ func (f *form) think(field string) {
 	}
 }
 
-// generate is what the engine is asked for.
+// generate is what the engine is asked for. What no grammar can hold is refused here: before the request waits for a device, and
+// before a model is loaded for it.
 func (f *form) generate(model models.Model, prompt llm.Prompt) (llm.GenerateRequest, error) {
 	req := f.request
 	out := llm.GenerateRequest{
 		Model: model.Ref(), Tokens: prompt.Tokens, Sampling: req.Sampling, Stop: req.Stop, MaxTokens: req.MaxTokens,
 		Logprobs: req.Logprobs, TopLogprobs: req.TopLogprobs, Owner: req.Owner, Constraint: req.Constraint,
+	}
+	if err := schema.Check(req.Constraint); err != nil {
+		return out, at(f.field, err)
 	}
 	if f.plain {
 		return out, nil
@@ -118,7 +137,18 @@ func (f *form) generate(model models.Model, prompt llm.Prompt) (llm.GenerateRequ
 	out.Constraint, err = f.style.Constraint(toolcall.Demand{
 		Tools: f.tools, Choice: req.ToolChoice, Format: req.Constraint, Prompt: prompt.Tail, Thinking: f.prepared.Thinking,
 	})
-	return out, err
+	if err != nil {
+		return out, err
+	}
+	return out, at("tools", schema.Check(out.Constraint))
+}
+
+// at names the field that an error is about.
+func at(field string, err error) error {
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.Param == "" {
+		e.Param = field
+	}
+	return err
 }
 
 // errEnough ends an engine's answer after all the calls that the caller allows.
@@ -132,11 +162,19 @@ type reader struct {
 
 	waiting []llm.TokenLogprob // of text that is held back
 	tokens  int
+	text    *strings.Builder // the answer, where it must match a schema; nil: it need not
 }
 
 // read returns a reader for one try.
 func (f *form) read(prompt llm.Prompt, deliver func(llm.Delta) error) *reader {
 	r := &reader{form: f, deliver: deliver}
+	if want := f.request.Constraint; want != nil && (want.JSON || want.Schema != nil) {
+		r.text = &strings.Builder{}
+		r.deliver = func(d llm.Delta) error {
+			r.text.WriteString(d.Text)
+			return deliver(d)
+		}
+	}
 	if f.plain || len(f.tools) == 0 && !f.style.Thoughtful() {
 		return r
 	}
@@ -183,7 +221,7 @@ func (r *reader) end(stats llm.Stats, err error) (llm.Stats, error) {
 		stats.StopString = "" // one of ours
 	}
 	if r.parser == nil {
-		return stats, err
+		return stats, cmp.Or(err, r.validate(stats))
 	}
 	if errors.Is(err, errEnough) {
 		stats.Finish, stats.Cancel, err = llm.FinishStop, 0, nil
@@ -199,5 +237,21 @@ func (r *reader) end(stats llm.Stats, err error) (llm.Stats, error) {
 	if stats.Finish == llm.FinishStop && r.parser.Calls() > 0 {
 		stats.Finish = llm.FinishTools
 	}
-	return stats, err
+	return stats, cmp.Or(err, r.validate(stats))
+}
+
+// validate checks an answer that came to its end against the schema that was asked for. The grammar has held it to that, so this
+// finds faults of ours; better an error than an answer that its caller takes for what it is not.
+func (r *reader) validate(stats llm.Stats) error {
+	if r.text == nil || stats.Finish != llm.FinishStop || stats.StopString != "" {
+		return nil
+	}
+	want := r.form.request.Constraint.Schema
+	if want == nil {
+		want = json.RawMessage(`{"type":"object"}`)
+	}
+	if err := schema.Validate(want, r.text.String()); err != nil {
+		return llm.Errorf(llm.CodeInternal, "hold the answer to its form: %w", err)
+	}
+	return nil
 }

@@ -171,7 +171,8 @@ func long(words int) string {
 	return b.String() + "Tell me a very long story about these items."
 }
 
-func TestKilledEngineEndsTheRequestAndTheNextOneWorks(t *testing.T) {
+// What was not answered yet is asked again; what was, ends with a sentence.
+func TestKilledEngineEndsNoMoreThanWhatWasSaid(t *testing.T) {
 	s := Start(t, nil)
 	for _, phase := range []string{journal.StateLoading, journal.StatePrefill, journal.StateDecoding} {
 		t.Run(phase, func(t *testing.T) {
@@ -192,8 +193,12 @@ func TestKilledEngineEndsTheRequestAndTheNextOneWorks(t *testing.T) {
 				lines  []line
 			}
 			got := make(chan answer, 1)
+			tokens := 4
+			if phase == journal.StateDecoding {
+				tokens = 2000
+			}
 			go func() {
-				resp, err := s.open(context.Background(), "/api/chat", chat(long(60), map[string]any{"num_predict": 2000}))
+				resp, err := s.open(context.Background(), "/api/chat", chat(long(60), map[string]any{"num_predict": tokens}))
 				if err != nil {
 					got <- answer{}
 					return
@@ -206,10 +211,15 @@ func TestKilledEngineEndsTheRequestAndTheNextOneWorks(t *testing.T) {
 			a := <-got
 			require.NotEmpty(t, a.lines)
 			last := a.lines[len(a.lines)-1]
-			assert.False(t, last.Done, "a success line after a fault (S18)")
-			assert.Contains(t, last.Error, "killed", "the sentence names what happened (S17)")
+			assert.Equal(t, 200, a.status)
 			if phase == journal.StateDecoding {
-				assert.Equal(t, 200, a.status)
+				assert.False(t, last.Done, "a success line after a fault (S18)")
+				assert.Contains(t, last.Error, "killed", "the sentence names what happened (S17)")
+			} else {
+				assert.True(t, last.Done, last.Error)
+				require.NotNil(t, last.Record)
+				assert.Equal(t, tokens, last.Record.Completed)
+				assert.Contains(t, last.Record.Reason, "it was asked again there, since the engine process for CPU ended by itself: signal: killed")
 			}
 			s.idle()
 			s.mustAnswer()
