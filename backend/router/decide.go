@@ -30,7 +30,8 @@ type turnedDown struct {
 
 // Decide applies the rules. The error is an *llm.Error that says what stands in the way: CodeContextLength where the prompt
 // is too long for every device, CodeUnsupported where no device can run the model, CodeInvalid for a device name that
-// does not exist, CodeEngine where the devices that were left have failed this request, else CodeUnavailable.
+// does not exist or that this machine has no device of, CodeEngine where the devices that were left have failed this request,
+// else CodeUnavailable.
 // With an error the Decision still has Rule, Rejected and PromptTokens.
 func Decide(facts Facts) (Decision, error) {
 	facts.Policy = facts.Policy.withDefaults()
@@ -344,8 +345,8 @@ func (e *evaluation) refuse(down []turnedDown) (string, error) {
 	if e.pin.set() && len(down) == 0 {
 		err := llm.Errorf(llm.CodeUnavailable, "%s, but there is none here", e.asksFor())
 		err.Param = "device"
-		if others := e.labels(); others != "" {
-			err.Hint = "use " + others
+		if others := e.labels(); others != "" { // the request must change: asking again would not help
+			err.Code, err.Hint = llm.CodeInvalid, "use "+others
 		}
 		return RulePinned, err
 	}

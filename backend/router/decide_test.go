@@ -264,12 +264,12 @@ func TestRefusalsSayWhatStandsInTheWay(t *testing.T) {
 			pinned("npu", facts(1025, dev(cpu, 0), dev(npu, 0))), llm.CodeContextLength, "prompt_limit",
 			"prompt is too long: 1025 tokens > 1024 maximum"},
 		"pinned to a device that is not there": {
-			pinned("npu", facts(412, dev(cpu, 0), dev(gpu, 0))), llm.CodeUnavailable, "pinned",
+			pinned("npu", facts(412, dev(cpu, 0), dev(gpu, 0))), llm.CodeInvalid, "pinned",
 			"the request asks for the NPU, but there is none here: use GPU or CPU"},
 		"pinned without any device": {
 			pinned("npu", facts(412)), llm.CodeUnavailable, "pinned", "the request asks for the NPU, but there is none here"},
 		"pinned to a number that is not there": {
-			pinned("GPU.7", facts(412, dev(cpu, 0), dev(gpu, 0))), llm.CodeUnavailable, "pinned",
+			pinned("GPU.7", facts(412, dev(cpu, 0), dev(gpu, 0))), llm.CodeInvalid, "pinned",
 			"the request asks for the GPU.7, but there is none here: use GPU or CPU"},
 		"pinned to an unusable device": {
 			pinned("npu", facts(412, dev(cpu, 0), dev(npu, 0, absent("its driver is missing")))), llm.CodeUnavailable, "absent",

@@ -101,8 +101,8 @@ func TestNPU(t *testing.T) {
 		if hasNPU(s.devices()) {
 			return // this machine has a real one
 		}
-		assert.Equal(t, 503, refused.StatusCode)
-		assert.Contains(t, body, "NPU")
+		assert.Equal(t, 400, refused.StatusCode)
+		assert.Contains(t, body, "the request asks for the NPU, but there is none here: use ")
 	})
 }
 
