@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -227,14 +228,69 @@ func TestThoughtsThatThePromptOpensAreThoughts(t *testing.T) {
 
 func TestAFormatComesAfterTheThought(t *testing.T) {
 	schema := &llm.Constraint{Schema: json.RawMessage(`{"type":"object"}`)}
-	b := &bench{template: distill, tail: "<think>\n"}
+	b := &bench{template: distill, tail: "<think>\n", says: []string{"Hm.</think>", "{}"}}
 	_, _, err := b.ask(t, llm.Request{Constraint: schema})
 	require.NoError(t, err)
 	assert.Equal(t, "</think>", b.job.Generate.Constraint.After)
-	b = &bench{template: "chatml"}
+	b = &bench{template: "chatml", says: []string{"{", "}"}}
 	_, _, err = b.ask(t, llm.Request{Constraint: schema})
 	require.NoError(t, err)
 	assert.Equal(t, schema, b.job.Generate.Constraint)
+}
+
+func TestWhatNoGrammarHoldsIsRefusedBeforeADeviceIsAsked(t *testing.T) {
+	odd := json.RawMessage(`{"type":"array","contains":{"type":"integer"}}`)
+	oddTools := json.RawMessage(`[{"type":"function","function":{"name":"now","parameters":{"type":"object","properties":{"a":{"not":{"type":"null"}}}}}}]`)
+	for name, c := range map[string]struct {
+		req                llm.Request
+		keyword, parameter string
+	}{
+		"a schema":            {llm.Request{Constraint: &llm.Constraint{Schema: odd}}, `"contains" at #`, "format"},
+		"a schema, raw":       {llm.Request{Raw: true, Prompt: "a", Constraint: &llm.Constraint{Schema: odd}}, `"contains" at #`, "format"},
+		"a schema with tools": {llm.Request{Tools: tools, Constraint: &llm.Constraint{Schema: odd}}, `"contains" at #`, "format"},
+		"a regex":             {llm.Request{Constraint: &llm.Constraint{Regex: "(?=a)b"}}, "(?", "format"},
+		"strict tools":        {llm.Request{Tools: oddTools, ToolChoice: llm.ToolChoice{Strict: true}}, `"not" at #`, "tools"},
+	} {
+		b := &bench{template: qwen, says: []string{"[]"}}
+		record, _, err := b.ask(t, c.req)
+		require.Error(t, err, name)
+		assert.Equal(t, llm.CodeInvalid, llm.CodeOf(err), name)
+		assert.Contains(t, err.Error(), c.keyword, name)
+		e, ok := errors.AsType[*llm.Error](err)
+		require.True(t, ok, name)
+		assert.Equal(t, c.parameter, e.Param, name)
+		assert.Equal(t, llm.OutcomeRejected, record.Outcome, name)
+		assert.Zero(t, b.job, "%s: nothing was queued", name)
+	}
+}
+
+func TestAnAnswerThatIsNotWhatTheSchemaAsksForIsAnError(t *testing.T) {
+	want := &llm.Constraint{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}`)}
+	for name, c := range map[string]struct {
+		says  []string
+		stats llm.Stats
+		want  *llm.Constraint
+		tools json.RawMessage
+		wrong string
+	}{
+		"as asked":            {says: []string{`{"a"`, `: 1}`}, want: want},
+		"another type":        {says: []string{`{"a"`, `: "1"}`}, want: want, wrong: "got string, want integer"},
+		"no JSON":             {says: []string{`{"a"`}, want: want, wrong: "not valid JSON"},
+		"no object":           {says: []string{`[]`}, want: &llm.Constraint{JSON: true}, wrong: "got array, want object"},
+		"cut by its length":   {says: []string{`{"a"`}, want: want, stats: llm.Stats{Finish: llm.FinishLength}},
+		"cut by a stop":       {says: []string{`{"a"`}, want: want, stats: llm.Stats{Finish: llm.FinishStop, StopString: "END"}},
+		"a call in its place": {says: []string{callNow}, want: want, tools: tools},
+	} {
+		b := &bench{template: qwen, says: c.says, stats: c.stats}
+		record, _, err := b.ask(t, llm.Request{Constraint: c.want, Tools: c.tools, Stop: []string{"END"}})
+		if c.wrong == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		assert.ErrorContains(t, err, c.wrong, name)
+		assert.Equal(t, llm.CodeInternal, llm.CodeOf(err), name)
+		assert.Equal(t, llm.OutcomeError, record.Outcome, name)
+	}
 }
 
 func TestRawPromptsAndGapsAreNotRead(t *testing.T) {
