@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -67,6 +68,7 @@ func (s *Server) shopRoutes() []route {
 		{"GET", "/ui/disk", o, s.disk, false},
 		{"POST", "/ui/models/restore", o, s.restoreModel, false},
 		{"POST", "/ui/models/verify", o, s.verifyModel, false},
+		{"POST", "/ui/models/repair", o, s.repairModel, false},
 		{"POST", "/ui/models/move", o, s.moveModels, false},
 		{"PUT", "/ui/hub/token", o, s.setToken, false},
 		{"POST", "/desktop/import", o, s.importModel, false},
@@ -465,19 +467,38 @@ func (s *Server) restoreModel(w *response, r *http.Request) error {
 	return nil
 }
 
+// verifyModel reads all of a model's files: lines of progress, then what was found.
 func (s *Server) verifyModel(w *response, r *http.Request) error {
 	model, err := modelOf(w, r)
 	if err != nil {
 		return err
 	}
-	wrong, err := s.deps.Shop.Library.Verify(r.Context(), model)
+	out := &lineStream{w: w}
+	found, err := s.deps.Shop.Library.Verify(r.Context(), model, out.progress("verifying"))
+	if err != nil {
+		return out.end(r.Context(), named(err, model))
+	}
+	line, err := json.Marshal(struct {
+		Status string `json:"status"`
+		models.Verified
+	}{"success", found})
 	if err != nil {
 		return err
 	}
-	if wrong == nil {
-		wrong = []string{}
+	return out.end(r.Context(), out.send(line))
+}
+
+// repairModel fetches again what is wrong of a model: a download like any other.
+func (s *Server) repairModel(w *response, r *http.Request) error {
+	model, err := modelOf(w, r)
+	if err != nil {
+		return err
 	}
-	return w.jsonOf(http.StatusOK, map[string]any{"wrong": wrong})
+	d, err := s.deps.Shop.Downloads.Repair(model)
+	if err != nil {
+		return named(err, model)
+	}
+	return w.jsonOf(http.StatusOK, d)
 }
 
 func (s *Server) setToken(w *response, r *http.Request) error {
