@@ -1,11 +1,16 @@
 package server
 
 import (
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"signalbox/backend/llm"
 )
@@ -17,27 +22,76 @@ const (
 	leftGrace = 10 * time.Second // for what no handler reads: the answer's first write waits for it, and has its own limit
 )
 
-// readBody reads a request's body within its limits of size and time.
+// readBody reads a request's body within its limits of size and time, and unpacks it: Codex sends zstd.
 func readBody(w *response, r *http.Request) ([]byte, error) {
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, withStatus(http.StatusUnsupportedMediaType,
-			llm.Errorf(llm.CodeInvalid, "Content-Encoding %q is not supported: send the body uncompressed", short(enc)))
+	timed := &timedBody{w: w, r: http.MaxBytesReader(w.ResponseWriter, r.Body, maxBody), since: time.Now()}
+	plain, err := unpack(timed, r.Header.Get("Content-Encoding"))
+	if err != nil {
+		w.Header().Set("Connection", "close") // what it said of its body may be wrong, too
+		return nil, err
 	}
-	body, err := io.ReadAll(&timedBody{w: w, r: http.MaxBytesReader(w.ResponseWriter, r.Body, maxBody), since: time.Now()})
+	defer plain.Close()
+	body, err := readAll(plain)
 	if err == nil {
 		// The server goes on reading to notice that the client has left: that wait has no limit. Of a body that did not come
 		// whole it wants the rest, and its time is over.
 		_ = w.ctl.SetReadDeadline(time.Time{})
+		return body, nil
 	}
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, withStatus(http.StatusRequestEntityTooLarge,
-			llm.Errorf(llm.CodeInvalid, "the request body is larger than %d MiB", tooLarge.Limit>>20))
+	w.Header().Set("Connection", "close")
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge || errors.Is(err, errTooLarge) {
+		return nil, withStatus(http.StatusRequestEntityTooLarge, llm.Errorf(llm.CodeInvalid, "the request body is larger than %d MiB", maxBody>>20))
 	}
-	if err != nil {
-		w.Header().Set("Connection", "close")
-		return nil, llm.Errorf(llm.CodeInvalid, "read the request body: %w", err)
+	return nil, llm.Errorf(llm.CodeInvalid, "read the request body: %w", err)
+}
+
+var errTooLarge = errors.New("the body is too large")
+
+// readAll reads up to maxBody bytes. It holds no more than that until all are there: a packed body of kilobytes may stand for
+// gigabytes, and a buffer that grows is there twice whenever it does.
+func readAll(r io.Reader) ([]byte, error) {
+	const piece = 1 << 20
+	var pieces [][]byte
+	for {
+		p, err := io.ReadAll(io.LimitReader(r, piece))
+		pieces = append(pieces, p)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(pieces)*piece > maxBody && len(p) > 0:
+			return nil, errTooLarge
+		case len(p) < piece && len(pieces) == 1:
+			return p, nil
+		case len(p) < piece:
+			return slices.Concat(pieces...), nil
+		}
 	}
-	return body, nil
+}
+
+// maxWindow is how far back a zstd body may refer, and so what unpacking it holds in memory beside its result: what every
+// decoder must take, by RFC 8878.
+const maxWindow = 8 << 20
+
+// unpack undoes a Content-Encoding. What comes out is not bounded in length here.
+func unpack(body io.Reader, coding string) (io.ReadCloser, error) {
+	switch strings.ToLower(strings.TrimSpace(coding)) {
+	case "", "identity":
+		return io.NopCloser(body), nil
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, llm.Errorf(llm.CodeInvalid, "read the request body as gzip: %w", err)
+		}
+		return z, nil
+	case "zstd":
+		z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, llm.Errorf(llm.CodeInvalid, "read the request body as zstd: %w", err)
+		}
+		return z.IOReadCloser(), nil
+	}
+	return nil, withStatus(http.StatusUnsupportedMediaType,
+		llm.Errorf(llm.CodeInvalid, "Content-Encoding %q is not supported: send the body uncompressed, or as gzip or zstd", short(coding)))
 }
 
 // limitBody bounds the wait for a body that no handler may ever read: before an answer goes out, and after it, net/http reads

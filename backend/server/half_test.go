@@ -43,7 +43,9 @@ func TestABodyThatNeverComesHoldsNoConnection(t *testing.T) {
 		{"no such method", "DELETE /api/chat HTTP/1.1\r\nHost: localhost\r\n", " 405 "},
 		{"a route without a body", "GET /api/version HTTP/1.1\r\nHost: localhost\r\n", " 200 "},
 		{"a stranger", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n", " 403 "},
-		{"a body that is not read", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n", " 415 "},
+		{"a body that is not read", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: br\r\n", " 415 "},
+		{"a packed body", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n", " 400 "},
+		{"another packed body", "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: zstd\r\n", " 400 "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
