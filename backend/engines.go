@@ -2,7 +2,6 @@ package backend
 
 import (
 	"context"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -108,8 +107,8 @@ func (e *engines) command(t *tenure, device llm.Device) engine.Command {
 	if t.found != nil {
 		dir = t.found.Dir
 	}
-	args = append(args, "--runtime", dir, "--device", device.Runtime,
-		"--cache", filepath.Join(o.Dirs.Cache, "compiled"),
+	args = append(args, "--runtime", dir, "--device", device.Runtime, "--driver", driver(device),
+		"--cache", o.Dirs.Compiled(),
 		"--slot-memory", strconv.FormatInt(int64(t.settings.slotMemoryMB)<<20, 10))
 	if t.settings.emulate {
 		args = append(args, "--emulate")

@@ -48,12 +48,16 @@ func newKnowledge(b *Backend) *knowledge {
 
 // basis is what a card of the model on the device is measured with now.
 func (k *knowledge) basis(digest string, device llm.Device) cards.Basis {
-	basis := cards.Basis{Digest: digest, Runtime: k.backend.engine.provider()}
+	return cards.Basis{Digest: digest, Runtime: k.backend.engine.provider(), Driver: driver(device)}
+}
+
+// driver is the version of what drives a device; empty where there is nothing that could change, or it is not known. Part of it is
+// in the kernel, part in a library; either may change.
+func driver(device llm.Device) string {
 	if device.Class == llm.NPU && !device.Emulated || device.Class == llm.GPU {
-		// Part of the driver is in the kernel, part in a library; either may change.
-		basis.Driver = strings.TrimSpace(device.Driver + " " + power.Driver())
+		return strings.TrimSpace(device.Driver + " " + power.Driver())
 	}
-	return basis
+	return ""
 }
 
 // known is what a new engine should know of a device. It is asked while the engine holds its lock: it asks nothing of the engine.

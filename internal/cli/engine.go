@@ -42,6 +42,7 @@ func engineCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.Device, "device", "CPU", "OpenVINO's name of the device")
 	cmd.Flags().BoolVar(&o.Emulate, "emulate", false, "let the CPU stand in for the NPU")
 	cmd.Flags().StringVar(&o.CacheDir, "cache", "", "folder of compiled models")
+	cmd.Flags().StringVar(&o.Driver, "driver", "", "version of the device's driver")
 	cmd.Flags().Int64Var(&o.SlotMemory, "slot-memory", generate.DefaultSlotMemory, "bytes for conversations kept ready")
 	cmd.Flags().StringToStringVar(&properties, "property", nil, "OpenVINO's own compile properties")
 	cmd.Flags().BoolVar(&fake, "fake", false, "canned answers, no model")

@@ -55,6 +55,9 @@ func (d Dirs) Models() string   { return filepath.Join(d.Data, "models") }
 func (d Dirs) Journal() string  { return filepath.Join(d.Data, "journal.db") }
 func (d Dirs) Logs() string     { return filepath.Join(d.State, "logs") }
 
+// Compiled is where compiled models are kept.
+func (d Dirs) Compiled() string { return filepath.Join(d.Cache, "compiled") }
+
 // Runtime is the user's own copy of the native libraries.
 func (d Dirs) Runtime() string { return filepath.Join(d.Data, "runtime", Platform()) }
 

@@ -83,7 +83,7 @@ func (r *Runner) openEmbedder(ctx context.Context, req llm.LoadRequest, progress
 	before := residentBytes()
 	progress(llm.Phase{Name: "reading"})
 	e := &embedder{name: req.Model.Name, lib: core.Library()}
-	if err := e.open(ctx, r, core, req.Model.Dir, progress); err != nil {
+	if err := e.open(ctx, r, core, req.Model, progress); err != nil {
 		e.close()
 		return nil, err
 	}
@@ -91,7 +91,8 @@ func (r *Runner) openEmbedder(ctx context.Context, req llm.LoadRequest, progress
 	return e, nil
 }
 
-func (e *embedder) open(ctx context.Context, r *Runner, core *openvino.Core, dir string, progress func(llm.Phase)) (err error) {
+func (e *embedder) open(ctx context.Context, r *Runner, core *openvino.Core, ref llm.ModelRef, progress func(llm.Phase)) (err error) {
+	dir := ref.Dir
 	if e.tokenizer, err = openTokenizer(core, dir, false); err != nil {
 		return err
 	}
@@ -106,13 +107,9 @@ func (e *embedder) open(ctx context.Context, r *Runner, core *openvino.Core, dir
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	progress(llm.Phase{Name: "compiling for " + r.class()})
 	properties := openvino.Properties{"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}
-	if r.options.CacheDir != "" {
-		properties["CACHE_DIR"] = r.options.CacheDir
-	}
 	maps.Copy(properties, r.options.Properties)
-	if e.model, err = core.Compile(model, r.options.Device, properties); err != nil {
+	if e.model, err = r.compile(core, model, ref, properties, progress); err != nil {
 		return err
 	}
 	if e.inputs, err = e.model.Inputs(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -369,4 +370,51 @@ func TestMissingRuntimeAndFolderAreClearErrors(t *testing.T) {
 	_, err = runner(t).Load(ctx, llm.LoadRequest{Model: llm.ModelRef{Name: "nothing", Dir: t.TempDir()}}, nil)
 	assert.Equal(t, llm.CodeEngine, llm.CodeOf(err))
 	assert.ErrorContains(t, err, "load nothing")
+}
+
+// TestCompiledModelsAreKeptAndDamageCostsTimeAlone: one bit of the weights in the middle of what is kept would change the answers.
+func TestCompiledModelsAreKeptAndDamageCostsTimeAlone(t *testing.T) {
+	ref := model(t)
+	ref.Digest = "sha256:1"
+	load := func(cache, driver string) (string, []string) {
+		r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", CacheDir: cache, Driver: driver})
+		var phases []string
+		_, err := r.Load(context.Background(), llm.LoadRequest{Model: ref}, func(p llm.Phase) { phases = append(phases, p.Name) })
+		require.NoError(t, err)
+		got := run(t, r, llm.GenerateRequest{Tokens: prepare(t, r, user(france)), MaxTokens: 24})
+		require.NoError(t, got.err)
+		require.NoError(t, r.Unload(context.Background(), ref.Name))
+		return got.text, phases
+	}
+	dir := t.TempDir()
+	want, phases := load(dir, "1")
+	assert.Contains(t, phases, "compiling for CPU")
+	got, phases := load(dir, "1")
+	assert.Equal(t, want, got)
+	assert.Contains(t, phases, "loading what was compiled for CPU")
+
+	blobs, err := filepath.Glob(filepath.Join(dir, "*", "*.blob"))
+	require.NoError(t, err)
+	require.Len(t, blobs, 1)
+	require.NoError(t, os.Chmod(blobs[0], 0o600))
+	f, err := os.OpenFile(blobs[0], os.O_RDWR, 0)
+	require.NoError(t, err)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	noise := []byte(strings.Repeat("\xa5\x3c", 1<<19))
+	_, err = f.WriteAt(noise, info.Size()/2)
+	require.NoError(t, errors.Join(err, f.Close()))
+	got, phases = load(dir, "1")
+	assert.Equal(t, want, got)
+	assert.Contains(t, phases, "compiling for CPU again: what was kept of it is damaged")
+
+	got, phases = load(dir, "2")
+	assert.Equal(t, want, got)
+	assert.Contains(t, phases, "compiling for CPU again: its driver changed (1, now 2)")
+
+	inTheWay := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(inTheWay, nil, 0o600))
+	got, phases = load(inTheWay, "1")
+	assert.Equal(t, want, got)
+	assert.Contains(t, phases, "compiling for CPU")
 }

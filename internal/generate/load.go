@@ -122,8 +122,7 @@ func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	progress(llm.Phase{Name: "compiling for " + r.class()})
-	if c.model, err = core.Compile(model, r.options.Device, plan.properties); err != nil {
+	if c.model, err = r.compile(core, model, req.Model, plan.properties, progress); err != nil {
 		return err
 	}
 	if err := c.ports(); err != nil {

@@ -38,9 +38,6 @@ func (r *Runner) plan(req llm.LoadRequest, known facts, cutAt int) (plan, error)
 		context = defaultContext
 	}
 	p := plan{properties: openvino.Properties{}, limits: limits{context: context, prompt: context - 1, chunk: r.options.PrefillLimit}}
-	if r.options.CacheDir != "" {
-		p.properties["CACHE_DIR"] = r.options.CacheDir
-	}
 	switch r.class() {
 	case llm.NPU:
 		p.npu(req, context, r.options)

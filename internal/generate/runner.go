@@ -32,6 +32,7 @@ type Options struct {
 	Device       string              // "CPU", "GPU", "GPU.0", "NPU"
 	Emulate      bool                // run the NPU's pipeline on the CPU, for machines without an NPU
 	CacheDir     string              // compiled models are kept here; empty: not kept
+	Driver       string              // version of the device's driver: part of what a compiled model depends on; empty: not known
 	SlotMemory   int64               // bytes for the KV caches of conversations that are not running, usually DefaultSlotMemory; 0: none is kept
 	PrefillLimit int                 // most prompt tokens in one inference; 0: 2048
 	Properties   openvino.Properties // compile properties that override ours, for measuring
