@@ -51,15 +51,16 @@ func (m *Manager) Preflight(ctx context.Context, name string) (Report, error) {
 		return Report{}, err
 	}
 	defer client.Close()
-	s, err := client.Snapshot(ctx, ref.Repo, ref.Revision)
+	s, err := client.Ask(ctx, ref.Repo, ref.Revision)
 	if err != nil {
 		return Report{}, err
 	}
 	r := Report{Model: ref.Name, Source: ref.String(), Commit: s.Commit, Size: s.Size(), License: s.License, Gated: s.Gated, Warnings: []string{}, Devices: []Device{}, Speed: speedOf(s.Size())}
 	r.Free, _, _ = m.o.Space(existing(m.o.Library.Own())) // unknown: 0
 	_, r.Memory = m.o.Memory()
-	_, err = m.o.Library.Find(ref.Name)
-	r.There = err == nil
+	if here, err := m.o.Library.Find(ref.Name); err == nil {
+		r.There = here.Damaged == "" && models.Known{Name: ref.Name, Repo: ref.Repo}.IsIt(here)
+	}
 	if err := m.fits(s, s.Size()); err != nil {
 		r.Refused = err.Error()
 	}

@@ -161,7 +161,7 @@ func (d *download) installed(ctx context.Context, s hub.Snapshot) ([]models.File
 	for _, f := range s.Files {
 		at := slices.IndexFunc(i.Files, func(r models.FileRecord) bool { return r.Name == f.Name })
 		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(f.Name)))
-		if at < 0 || err != nil || info.Size() != f.Size {
+		if at < 0 || err != nil || info.Size() != f.Size || f.SHA256 != "" && f.SHA256 != i.Files[at].SHA256 {
 			return nil, false
 		}
 	}

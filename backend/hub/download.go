@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -251,9 +252,7 @@ func (d *download) attempt(ctx context.Context, i int, from, to int64, alive fun
 	if ranged {
 		headers.Set("Range", fmt.Sprintf("bytes=%d-%d", from, to-1))
 	}
-	segments := append(strings.SplitN(d.snapshot.Repo, "/", 2), "resolve", d.snapshot.Commit)
-	u := d.client.url(nil, append(segments, strings.Split(d.file.Name, "/")...)...)
-	first, resp, err := d.client.get(ctx, http.MethodGet, u, headers)
+	first, resp, err := d.client.get(ctx, d.client.fileURL(d.snapshot, d.file), headers)
 	if err != nil {
 		return err
 	}
@@ -276,6 +275,14 @@ func (d *download) attempt(ctx context.Context, i int, from, to int64, alive fun
 		return err
 	}
 	return d.receive(resp, i, from, to, skip, alive)
+}
+
+func (c *Client) fileURL(s Snapshot, f File) *url.URL {
+	if c.scope {
+		return c.scopeFileURL(s, f)
+	}
+	segments := append(strings.SplitN(s.Repo, "/", 2), "resolve", s.Commit)
+	return c.url(nil, append(segments, strings.Split(f.Name, "/")...)...)
 }
 
 // etag names the version of the file: the first answer's, since the second may come from any store.

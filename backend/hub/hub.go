@@ -1,5 +1,5 @@
-// Package hub fetches models from the Hugging Face hub, or a mirror that answers like it. New makes a Client for one
-// endpoint; Snapshot lists a repository at one commit; Download brings one file of it, in parallel ranges, checked against
+// Package hub fetches models from the Hugging Face hub, a mirror that answers like it, or ModelScope, which has an API of
+// its own (modelscope.go). New makes a Client for one endpoint; Snapshot lists a repository at one commit; Download brings one file of it, in parallel ranges, checked against
 // the hash that the hub declares.
 //
 // Nothing that the hub says becomes a path or leads to another machine unseen: only files of a fixed list of names are
@@ -7,10 +7,12 @@
 package hub
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -34,6 +36,7 @@ type Options struct {
 	Roots    *x509.CertPool // nil: the system's, and those of SSL_CERT_FILE
 	Agent    string         // User-Agent
 
+	Answer  time.Duration // within which a question is answered that a person waits for; 0: 8 s
 	Stall   time.Duration // without a byte: try again; 0: 30 s
 	Retries int           // in a row without a byte between them; 0: 6
 	Backoff time.Duration // before the first retry, doubled each time; 0: 1 s
@@ -49,6 +52,7 @@ type Options struct {
 type Client struct {
 	o        Options
 	endpoint *url.URL
+	scope    bool // it is ModelScope
 	named    bool // the endpoint was chosen by the user: it may be private
 	dialer   *dialer
 	http     *http.Client
@@ -64,7 +68,8 @@ func New(o Options) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" {
 		return nil, llm.Errorf(llm.CodeInvalid, "the hub's address %q is not a URL such as %s", o.Endpoint, DefaultEndpoint)
 	}
-	c.endpoint = u
+	c.endpoint, c.scope = u, isModelScope(u)
+	setDefault(&o.Answer, 8*time.Second)
 	setDefault(&o.Stall, 30*time.Second)
 	setDefault(&o.Retries, 6)
 	setDefault(&o.Backoff, time.Second)
@@ -74,7 +79,7 @@ func New(o Options) (*Client, error) {
 		o.Agent = "signalbox"
 	}
 	if o.Proxy == nil {
-		o.Proxy = http.ProxyFromEnvironment
+		o.Proxy = SystemProxy(os.Getenv)
 	}
 	if o.Roots == nil {
 		o.Roots = systemRoots()
@@ -133,12 +138,21 @@ const mostHops = 8
 
 // get follows redirects itself, so that the token stays with the endpoint and each hop is looked at. headers are sent on
 // each hop. The first answer is given too: hubs put the file's hash and ETag there.
-func (c *Client) get(ctx context.Context, method string, u *url.URL, headers http.Header) (first, last *http.Response, err error) {
+func (c *Client) get(ctx context.Context, u *url.URL, headers http.Header) (first, last *http.Response, err error) {
+	return c.send(ctx, http.MethodGet, u, headers, nil)
+}
+
+// send is get with another method and a body, which stays with the endpoint.
+func (c *Client) send(ctx context.Context, method string, u *url.URL, headers http.Header, body []byte) (first, last *http.Response, err error) {
 	for hop := 0; ; hop++ {
 		if err := c.mayVisit(u); err != nil {
 			return nil, nil, err
 		}
-		req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
+		var content io.Reader
+		if body != nil {
+			content = bytes.NewReader(body)
+		}
+		req, err := http.NewRequestWithContext(ctx, method, u.String(), content)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -175,6 +189,9 @@ func (c *Client) get(ctx context.Context, method string, u *url.URL, headers htt
 		if u.Scheme == "https" && next.Scheme == "http" {
 			return nil, nil, fault("%s redirects from https to http (%s): refused, since anyone on the way could change what comes", u.Host, next.Host)
 		}
+		if body != nil && !sameOrigin(next, c.endpoint) {
+			return nil, nil, fault("%s sends a question on to %s: refused", u.Host, next.Host)
+		}
 		u = next
 	}
 }
@@ -210,6 +227,27 @@ type hubError struct {
 func (e *hubError) Error() string { return e.err.Error() }
 func (e *hubError) Unwrap() error { return e.err }
 
+const mayBeOffline = "this computer may be offline; HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy"
+
+// Ask is Snapshot for somebody who waits for the answer: it comes within Options.Answer, or is an error.
+func (c *Client) Ask(ctx context.Context, repo, revision string) (Snapshot, error) {
+	within, done := c.patient(ctx)
+	s, err := c.Snapshot(within, repo, revision)
+	return s, done(err)
+}
+
+// patient gives a question that somebody waits for a time, and says so when it has run out. done frees what it holds.
+func (c *Client) patient(ctx context.Context) (within context.Context, done func(error) error) {
+	within, cancel := context.WithTimeout(ctx, c.o.Answer)
+	return within, func(err error) error {
+		defer cancel()
+		if err != nil && within.Err() != nil && ctx.Err() == nil {
+			return llm.Errorf(llm.CodeUnavailable, "%s did not answer within %s", c.endpoint.Host, c.o.Answer).WithHint(mayBeOffline)
+		}
+		return err
+	}
+}
+
 // explain turns an error of the network into a sentence with what to do.
 func (c *Client) explain(ctx context.Context, u *url.URL, err error) error {
 	if he, ok := errors.AsType[*hubError](err); ok {
@@ -230,8 +268,7 @@ func (c *Client) explain(ctx context.Context, u *url.URL, err error) error {
 			WithHint("in a company network, add its root certificate to the system, or name its file in SSL_CERT_FILE"), false, 0}
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		return &hubError{llm.Errorf(llm.CodeUnavailable, "%s cannot be found: %w", u.Hostname(), err).
-			WithHint("this computer may be offline; HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy"), true, 0}
+		return &hubError{llm.Errorf(llm.CodeUnavailable, "%s cannot be found: %w", u.Hostname(), err).WithHint(mayBeOffline), true, 0}
 	}
 	return &hubError{llm.Errorf(llm.CodeUnavailable, "reach %s: %w", u.Host, err), true, 0}
 }

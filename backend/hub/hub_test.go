@@ -551,6 +551,128 @@ func TestSearchFiltersAndSaysWhenThereIsNoNetwork(t *testing.T) {
 	assert.ErrorContains(t, err, "may be offline")
 }
 
+// scope makes the hub's servers look like ModelScope's.
+func scope(t *testing.T, h *hubtest.Hub, o hub.Options) hub.Options {
+	hubAt, _ := url.Parse(h.URL)
+	storeAt, _ := url.Parse(h.Store)
+	o.Endpoint = "http://modelscope.cn"
+	o.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr(map[string]string{"modelscope.cn": "198.51.100.7"}[host])}, nil
+	}
+	o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, map[string]string{"198.51.100.7:80": hubAt.Host, "198.51.100.8:80": storeAt.Host}[address])
+	}
+	store := storeAt.Host
+	h.Store = "http://198.51.100.8" // on the internet, as far as the client sees
+	t.Cleanup(func() { h.Store = "http://" + store })
+	return o
+}
+
+func TestModelsComeFromModelScopeToo(t *testing.T) {
+	h := hubtest.New(t)
+	h.AddFolder(t, "OpenVINO/SmolLM2-135M-int4-ov", testenv.ChatModel(t))
+	h.Add("OpenVINO/Qwen3-8B-int4-cw-ov", hubtest.Small(10))
+	h.Add("someone/qwen3-openvino-notes", nil)
+	o := scope(t, h, quick(h))
+	o.Token = func(origin string) string { return map[string]string{"http://modelscope.cn": "ms-secret"}[origin] }
+	c := client(t, o)
+	s, err := c.Snapshot(t.Context(), "OpenVINO/SmolLM2-135M-int4-ov", "")
+	require.NoError(t, err)
+	assert.Equal(t, hubtest.Commit, s.Commit)
+	for _, f := range s.Files {
+		path := filepath.Join(t.TempDir(), filepath.Base(f.Name))
+		require.Len(t, f.SHA256, 64, "%s: every file has one there", f.Name)
+		sum, err := c.Download(t.Context(), s, f, path, func(int64) {})
+		require.NoError(t, err, f.Name)
+		assert.Equal(t, f.SHA256, sum)
+		want, err := os.ReadFile(filepath.Join(testenv.ChatModel(t), f.Name))
+		require.NoError(t, err)
+		got, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(want, got), f.Name)
+	}
+	for _, r := range h.Requests() {
+		assert.Equal(t, r.Where == "hub", r.Authorization == "Bearer ms-secret", "%+v", r)
+	}
+
+	_, err = c.Snapshot(t.Context(), "OpenVINO/Nothing-ov", "")
+	assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err))
+	found, err := c.Search(t.Context(), hub.Query{Text: "qwen3", NPU: true, Task: "chat"})
+	require.NoError(t, err)
+	require.Len(t, found, 1, "what is no OpenVINO model is left out")
+	assert.Equal(t, "OpenVINO/Qwen3-8B-int4-cw-ov", found[0].Repo)
+	assert.Equal(t, int64(7), found[0].Downloads)
+
+	h.Content = func(name string, content []byte) []byte { return append([]byte("{"), content[1:]...) }
+	f, _ := s.File("openvino_tokenizer.xml")
+	_, err = c.Download(t.Context(), s, f, filepath.Join(t.TempDir(), "x"), func(int64) {})
+	assert.ErrorContains(t, err, "is not what the hub declares")
+}
+
+func TestModelScopesFaultsAreErrors(t *testing.T) {
+	for answer, says := range map[string]string{
+		`{"Code":500,"Success":false,"Message":"busy"}`:                                                       `"busy"`,
+		`{"Code":404,"Success":false,"Message":"no"}`:                                                         "file does not exist",
+		`{"Code":200,"Success":true,"Data":{"Files":[]}}`:                                                     "is not an OpenVINO model",
+		`<html>a page that wants a login</html>`:                                                              "does not answer as a hub",
+		`{"Code":200,"Success":true,"Data":{"Files":[{"Path":"openvino_model.bin","Type":"blob","Size":1}]}}`: "no hash",
+		`{"Code":200,"Success":true,"Data":{"Files":[{"Path":"config.json","Type":"blob","Size":-1,"Sha256":"` + strings.Repeat("a", 64) + `"}]}}`: "declares -1 bytes",
+	} {
+		h := hubtest.New(t)
+		h.Before = func(_ string, w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, answer); return true }
+		_, err := client(t, scope(t, h, quick(h))).Snapshot(t.Context(), repo, "")
+		assert.ErrorContains(t, err, says)
+	}
+}
+
+func TestASearchWithoutANetworkFailsSoon(t *testing.T) {
+	hangs := map[string]hub.Options{
+		"no answer to the name": {Resolve: func(ctx context.Context, _ string) ([]netip.Addr, error) { <-ctx.Done(); return nil, ctx.Err() }},
+		"no connection": {
+			Resolve: func(context.Context, string) ([]netip.Addr, error) {
+				return []netip.Addr{netip.MustParseAddr("198.51.100.7")}, nil
+			},
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+		},
+	}
+	for name, o := range hangs {
+		o.Endpoint, o.Proxy, o.Answer = "http://hub.test", noProxy, 50*time.Millisecond
+		began := time.Now()
+		_, err := client(t, o).Search(t.Context(), hub.Query{Text: "qwen"})
+		assert.ErrorContains(t, err, "hub.test did not answer within 50ms", name)
+		assert.ErrorContains(t, err, "may be offline", name)
+		assert.Less(t, time.Since(began), 10*time.Second, name)
+	}
+}
+
+func TestTheEnvironmentsProxyComesBeforeTheSystems(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		to   string
+		want string // "": directly
+	}{
+		{map[string]string{"HTTPS_PROXY": "http://proxy.test:3128"}, "https://hub.test/", "http://proxy.test:3128"},
+		{map[string]string{"https_proxy": "http://proxy.test:3128"}, "https://hub.test/", "http://proxy.test:3128"},
+		{map[string]string{"all_proxy": "socks5://proxy.test:1080"}, "https://hub.test/", "socks5://proxy.test:1080"},
+		{map[string]string{"HTTPS_PROXY": "http://proxy.test:3128", "NO_PROXY": ".test,other"}, "https://hub.test/", ""},
+		{map[string]string{"NO_PROXY": "*"}, "https://hub.test/", ""},
+		{nil, "https://hub.test/", "http://system.test:8080"},
+		{map[string]string{"NO_PROXY": "hub.test"}, "https://hub.test/", ""},
+		{map[string]string{"NO_PROXY": "other.test"}, "https://hub.test/", "http://system.test:8080"},
+	} {
+		system := func(*url.URL) (*url.URL, error) { return url.Parse("http://system.test:8080") }
+		req, err := http.NewRequest(http.MethodGet, c.to, nil)
+		require.NoError(t, err)
+		got, err := hub.ProxyBy(func(name string) string { return c.env[name] }, system)(req)
+		require.NoError(t, err)
+		if c.want == "" {
+			assert.Nil(t, got, "%v", c)
+		} else if assert.NotNil(t, got, "%v", c) {
+			assert.Equal(t, c.want, got.String())
+		}
+	}
+}
+
 func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(`[{"type":"file","path":"config.json","size":1,"oid":"` + hubtest.Commit + `"}]`))
 	f.Add([]byte(`[{"lfs":{"oid":"sha256:x","size":-1}}]`))

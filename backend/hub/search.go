@@ -37,11 +37,29 @@ type Found struct {
 	Gated        bool      `json:"gated"`
 }
 
-// Search finds OpenVINO models. An error is an error, also when this computer is offline: never an empty list.
+// Search finds OpenVINO models. An error is an error, also when this computer is offline: never an empty list. Somebody waits
+// for the answer: it comes within Options.Answer, or is an error.
 func (c *Client) Search(ctx context.Context, q Query) ([]Found, error) {
 	if q.Limit <= 0 {
 		q.Limit = 30
 	}
+	search := c.searchHub
+	if c.scope {
+		search = c.searchScope
+	}
+	within, done := c.patient(ctx)
+	all, err := search(within, q)
+	if err := done(err); err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(all, func(f Found) bool { return !q.takes(f) })
+	if q.Sort == "name" {
+		slices.SortFunc(found, func(a, b Found) int { return strings.Compare(strings.ToLower(a.Repo), strings.ToLower(b.Repo)) })
+	}
+	return found[:min(len(found), q.Limit)], nil
+}
+
+func (c *Client) searchHub(ctx context.Context, q Query) ([]Found, error) {
 	values := url.Values{"filter": {"openvino"}, "limit": {"200"}, "full": {"true"}, "direction": {"-1"}}
 	values.Set("sort", "downloads")
 	switch q.Sort {
@@ -73,14 +91,9 @@ func (c *Client) Search(ctx context.Context, q Query) ([]Found, error) {
 		f := Found{Repo: a.ID, Task: taskOf(a.Task), Downloads: a.Downloads, Likes: a.Likes, Modified: a.Modified,
 			Gated: len(a.Gated) > 0 && string(a.Gated) != "false" && string(a.Gated) != "null"}
 		f.describe(a.Tags)
-		if q.takes(f) {
-			found = append(found, f)
-		}
+		found = append(found, f)
 	}
-	if q.Sort == "name" {
-		slices.SortFunc(found, func(a, b Found) int { return strings.Compare(strings.ToLower(a.Repo), strings.ToLower(b.Repo)) })
-	}
-	return found[:min(len(found), q.Limit)], nil
+	return found, nil
 }
 
 var (

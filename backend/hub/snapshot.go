@@ -36,6 +36,7 @@ type File struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256,omitempty"` // 64 hex digits
 	Blob   string `json:"blob,omitempty"`   // 40 hex digits: sha1("blob N\0" + content)
+	Commit string `json:"commit,omitempty"` // that it is fetched at, where it is not the snapshot's: ModelScope's last change of it
 }
 
 // Snapshot is a repository at one commit.
@@ -83,6 +84,9 @@ var (
 // Snapshot resolves a revision (empty: main) to a commit, and lists the files of the model at that commit. Its errors are
 // *llm.Error: CodeModelNotFound, CodeForbidden (gated, or a token is needed), CodeUnsupported (no OpenVINO model).
 func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot, error) {
+	if c.scope {
+		return c.scopeSnapshot(ctx, repo, revision)
+	}
 	org, name, _ := strings.Cut(repo, "/")
 	if revision == "" {
 		revision = "main"
@@ -122,10 +126,14 @@ type entry struct {
 	OID  string `json:"oid"`
 	Size int64  `json:"size"`
 	Path string `json:"path"`
-	LFS  *struct {
-		OID  string `json:"oid"`
-		Size int64  `json:"size"`
-	} `json:"lfs"`
+	LFS  *lfs   `json:"lfs"`
+
+	Commit string `json:"-"` // see File
+}
+
+type lfs struct {
+	OID  string `json:"oid"`
+	Size int64  `json:"size"`
 }
 
 func (c *Client) tree(ctx context.Context, repo, commit string) ([]entry, error) {
@@ -178,7 +186,7 @@ func (s *Snapshot) take(entries []entry) error {
 			others = append(others, e.Path)
 			continue
 		}
-		f := File{Name: e.Path, Size: e.Size, Blob: e.OID}
+		f := File{Name: e.Path, Size: e.Size, Blob: e.OID, Commit: e.Commit}
 		if e.LFS != nil {
 			f.Size, f.SHA256, f.Blob = e.LFS.Size, strings.TrimPrefix(e.LFS.OID, "sha256:"), ""
 		}
@@ -226,8 +234,13 @@ const askedAgain = 2
 
 // json reads an answer of the hub's API, of a sane size. what is the repository asked about.
 func (c *Client) json(ctx context.Context, u *url.URL, what string, into any) (http.Header, error) {
+	return c.ask(ctx, http.MethodGet, u, nil, what, into)
+}
+
+// ask is json with another method and a body.
+func (c *Client) ask(ctx context.Context, method string, u *url.URL, body []byte, what string, into any) (http.Header, error) {
 	for try := 0; ; try++ {
-		header, err := c.jsonOnce(ctx, u, what, into)
+		header, err := c.askOnce(ctx, method, u, body, what, into)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = &hubError{llm.Errorf(llm.CodeUnavailable, "%s does not answer", u.Host), true, 0}
 		}
@@ -241,10 +254,14 @@ func (c *Client) json(ctx context.Context, u *url.URL, what string, into any) (h
 	}
 }
 
-func (c *Client) jsonOnce(ctx context.Context, u *url.URL, what string, into any) (http.Header, error) {
+func (c *Client) askOnce(ctx context.Context, method string, u *url.URL, body []byte, what string, into any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*c.o.Stall)
 	defer cancel()
-	_, resp, err := c.get(ctx, http.MethodGet, u, http.Header{"Accept": {"application/json"}})
+	headers := http.Header{"Accept": {"application/json"}}
+	if body != nil {
+		headers.Set("Content-Type", "application/json")
+	}
+	_, resp, err := c.send(ctx, method, u, headers, body)
 	if err != nil {
 		return nil, err
 	}
@@ -277,12 +294,12 @@ func (c *Client) refused(resp *http.Response, what string) error {
 		return &hubError{llm.Errorf(llm.CodeModelNotFound, "pull model manifest: %s has no such revision", what), false, 0}
 	case status == http.StatusUnauthorized && code == "GatedRepo":
 		return &hubError{llm.Errorf(llm.CodeForbidden, "%s may be fetched only with a token", what).
-			WithHint("accept its license at %s/%s, make a token there and give it to Signalbox (HF_TOKEN)", c.endpoint, what), false, 0}
+			WithHint("accept its license at %s/%s, make a token there and give it to Signalbox (`signalbox login`, or HF_TOKEN)", c.endpoint, what), false, 0}
 	case status == http.StatusUnauthorized && !c.tokenless() && code != "RepoNotFound":
 		return &hubError{llm.Errorf(llm.CodeForbidden, "%s does not accept the token for %s", host, what).WithHint("it may have expired: make a new one"), false, 0}
 	case status == http.StatusNotFound, status == http.StatusUnauthorized: // the hub hides private repositories so
 		return &hubError{llm.Errorf(llm.CodeModelNotFound, "pull model manifest: file does not exist").
-			WithHint("%s has no model %s; if it is private, give Signalbox a token (HF_TOKEN)", host, what), false, 0}
+			WithHint("%s has no model %s; if it is private, give Signalbox a token (`signalbox login`, or HF_TOKEN)", host, what), false, 0}
 	case status == http.StatusForbidden:
 		return &hubError{llm.Errorf(llm.CodeForbidden, "%s refuses %s for this account", host, what).
 			WithHint("its license must be accepted first, at %s/%s", c.endpoint, what), false, 0}

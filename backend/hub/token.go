@@ -3,6 +3,7 @@ package hub
 import (
 	"encoding/json"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -18,38 +19,60 @@ type Tokens struct {
 	Getenv func(string) string // os.Getenv
 
 	mu    sync.Mutex
-	known map[string]string // by origin, what the keyring said; guarded by mu
+	known map[string]kept // by origin, what was found; guarded by mu
 }
 
 const keyringService = "signalbox-hub"
 
 // Get returns the token for an origin such as "https://huggingface.co"; "" when there is none.
 func (t *Tokens) Get(origin string) string {
+	token, _ := t.Find(origin)
+	return token
+}
+
+// Where a token was found.
+const (
+	InEnvironment = "environment"
+	InKeyring     = "keyring"
+	InFile        = "file" // that only this user can read
+)
+
+// Find is Get, and says where the token was.
+func (t *Tokens) Find(origin string) (token, where string) {
 	meant := DefaultEndpoint
 	if e := t.Getenv("HF_ENDPOINT"); e != "" {
 		meant = e
 	}
 	if token := t.Getenv("HF_TOKEN"); token != "" && sameHub(meant, origin) {
-		return token
+		return token, InEnvironment
+	}
+	if u, err := url.Parse(origin); err == nil && isModelScope(u) && t.Getenv("MODELSCOPE_API_TOKEN") != "" {
+		return t.Getenv("MODELSCOPE_API_TOKEN"), InEnvironment
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if token, ok := t.known[origin]; ok {
-		return token
+	k, ok := t.known[origin]
+	if !ok {
+		k = kept{where: InKeyring}
+		var err error
+		if k.token, err = t.fromKeyring(origin); err != nil {
+			k = kept{t.read()[origin], InFile}
+		}
+		t.remember(origin, k)
 	}
-	token, err := t.fromKeyring(origin)
-	if err != nil {
-		token = t.read()[origin]
+	if k.token == "" {
+		return "", ""
 	}
-	t.remember(origin, token)
-	return token
+	return k.token, k.where
 }
 
-func (t *Tokens) remember(origin, token string) {
+type kept struct{ token, where string }
+
+func (t *Tokens) remember(origin string, k kept) {
 	if t.known == nil {
-		t.known = map[string]string{}
+		t.known = map[string]kept{}
 	}
-	t.known[origin] = token
+	t.known[origin] = k
 }
 
 // fromKeyring does not wait for a keyring that asks its user something or hangs.
@@ -75,13 +98,14 @@ func (t *Tokens) fromKeyring(origin string) (string, error) {
 func (t *Tokens) Set(origin, token string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.remember(origin, token)
+	t.remember(origin, kept{token, InKeyring})
 	file := t.read()
 	var err error
 	if token == "" {
 		err = keyring.Delete(keyringService, origin)
 	} else if err = keyring.Set(keyringService, origin, token); err != nil {
 		file[origin] = token
+		t.remember(origin, kept{token, InFile})
 		return t.write(file)
 	}
 	if _, there := file[origin]; there {

@@ -1,5 +1,5 @@
 // Package hubtest is a hub for tests: two servers that answer as the real one does, the hub and the store that it redirects
-// to, over files in memory, with faults on demand.
+// to, over files in memory, with faults on demand. The hub also answers as ModelScope does, on that one's paths.
 package hubtest
 
 import (
@@ -138,6 +138,8 @@ func (h *Hub) hub(w http.ResponseWriter, r *http.Request) {
 	}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
+	case strings.HasPrefix(r.URL.Path, "/api/v1/"):
+		h.modelScope(w, r, parts[2:])
 	case r.URL.Path == "/api/models":
 		h.search(w, r)
 	case len(parts) >= 6 && parts[0] == "api" && parts[4] == "revision":
@@ -304,4 +306,64 @@ func (s *slow) Write(p []byte) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// modelScope answers as ModelScope's API does, as its public clients know it.
+func (h *Hub) modelScope(w http.ResponseWriter, r *http.Request, parts []string) {
+	said := func(data any) {
+		json.NewEncoder(w).Encode(map[string]any{"Code": 200, "Success": true, "Message": "success", "RequestId": "0", "Data": data})
+	}
+	q := r.URL.Query()
+	switch {
+	case len(parts) == 2 && parts[0] == "dolphin" && r.Method == http.MethodPut:
+		var asked struct{ Name string }
+		json.NewDecoder(r.Body).Decode(&asked)
+		list := []any{}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for repo := range h.repos {
+			org, name, _ := strings.Cut(repo, "/")
+			if !slices.ContainsFunc(strings.Fields(strings.ToLower(asked.Name)), func(word string) bool { return !strings.Contains(strings.ToLower(repo), word) }) {
+				list = append(list, map[string]any{"Path": org, "Name": name, "Downloads": 7, "Stars": 1, "License": "Apache License 2.0",
+					"LastUpdatedTime": 1753546348, "Tasks": []any{map[string]any{"Name": "text-generation"}}})
+			}
+		}
+		said(map[string]any{"Model": map[string]any{"Models": list, "TotalCount": len(list)}})
+	case len(parts) == 5 && parts[0] == "models" && parts[3] == "repo" && parts[4] == "files":
+		h.scopeFiles(w, parts[1]+"/"+parts[2], said)
+	case len(parts) == 4 && parts[0] == "models" && parts[3] == "repo":
+		if q.Get("Revision") != Commit { // each file is fetched at the commit of its last change
+			http.NotFound(w, r)
+			return
+		}
+		name := q.Get("FilePath")
+		content, ok := h.file(parts[1]+"/"+parts[2], name)
+		switch {
+		case !ok:
+			http.NotFound(w, r)
+		case isLFS(name, content):
+			http.Redirect(w, r, h.Store+"/store/"+parts[1]+"/"+parts[2]+"/"+name+"?auth_key=secret", http.StatusFound)
+		default:
+			h.serve(w, r, name, content)
+		}
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (h *Hub) scopeFiles(w http.ResponseWriter, repo string, said func(any)) {
+	h.mu.Lock()
+	files, ok := h.repos[repo]
+	list := []any{map[string]any{"Type": "tree", "Path": "1_Pooling", "Name": "1_Pooling", "Size": 0}}
+	for name, content := range files {
+		list = append(list, map[string]any{"Type": "blob", "Path": name, "Name": filepath.Base(name), "Size": len(content), "IsLFS": isLFS(name, content),
+			"Sha256": strings.ToUpper(sha256Of(content)), "Revision": Commit, "CommittedDate": 1753546348})
+	}
+	h.mu.Unlock()
+	if !ok {
+		w.WriteHeader(http.StatusNotFound)
+		json.NewEncoder(w).Encode(map[string]any{"Code": 10010205001, "Success": false, "Message": "record not found", "Data": nil})
+		return
+	}
+	said(map[string]any{"Files": list, "IsVisual": false, "LatestCommitter": map[string]any{"Id": "", "ShortId": Commit[:8], "CommittedDate": 1753546348}})
 }
