@@ -95,7 +95,7 @@ func TestFieldsThatWouldChangeTheAnswerAreRefused(t *testing.T) {
 		`"think":"hard"`:                                  `invalid think value: "hard" (must be "high", "medium", "low", "max", true, or false)`,
 		`"think":1`:                                       `invalid think value: 1 (must be`,
 		`"keep_alive":{}`:                                 "Unsupported type: 'map[string]interface {}'",
-		`"keep_alive":"soon"`:                             `time: invalid duration "soon"`,
+		`"keep_alive":"soon"`:                             `keep_alive: "soon" is no duration: write seconds as a number, or 5m, or 1h30m`,
 		`"options":[]`:                                    "options must be of type object, not array",
 		`"options":{"num_keep":"all"}`:                    `option "num_keep" must be of type integer`,
 		`"options":{"stop":[1]}`:                          `option "stop[0]" must be of type string`,

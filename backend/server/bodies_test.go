@@ -39,7 +39,7 @@ func TestErrorsByCaseAreOllamas(t *testing.T) {
 		{"/api/chat", "", 400, "missing request body"},
 		{"/api/generate", " ", 400, "missing request body"},
 		{"/api/chat", "}", 400, "invalid character '}' looking for beginning of value"},
-		{"/api/chat", `{"model":`, 400, "unexpected EOF"},
+		{"/api/chat", `{"model":`, 400, "it ends in the middle"},
 		{"/api/chat", `{}`, 400, "model is required"},
 		{"/api/show", `{}`, 400, "model is required"},
 		{"/api/generate", `{}`, 404, "model '' not found"},

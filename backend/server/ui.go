@@ -15,6 +15,7 @@ import (
 
 	"signalbox/backend/journal"
 	"signalbox/backend/llm"
+	"signalbox/backend/wire"
 	"signalbox/internal/config"
 )
 
@@ -212,7 +213,7 @@ func (s *Server) uiSaveChat(w *response, r *http.Request) error {
 	}
 	var chat journal.Chat
 	if err := json.Unmarshal(body, &chat); err != nil { // unknown fields are dropped: a chat must not be lost over one
-		return llm.Errorf(llm.CodeInvalid, "read the chat: %w", err)
+		return wire.BadJSON(err)
 	}
 	chat.ID, chat.UpdatedAt = id, time.Now().UTC()
 	if chat.CreatedAt.IsZero() {
@@ -256,10 +257,10 @@ func decodeStrictly(body []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return llm.Errorf(llm.CodeInvalid, "read the request: %w", err)
+		return wire.BadJSON(err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return llm.Errorf(llm.CodeInvalid, "read the request: something follows its JSON object")
+		return llm.Errorf(llm.CodeInvalid, "the request body goes on after its JSON object")
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // KeepAlive takes "keep_alive": a number of seconds or a Go duration; negative is for ever, and too long is too. The errors
-// are Ollama's texts.
+// for other types are Ollama's texts.
 func (o *Object) KeepAlive() *time.Duration {
 	raw := o.Raw("keep_alive")
 	if raw == nil {
@@ -39,7 +39,7 @@ func parseKeepAlive(raw json.RawMessage) (time.Duration, error) {
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, err
+			return 0, fmt.Errorf("keep_alive: %q is no duration: write seconds as a number, or 5m, or 1h30m", Clip(text))
 		}
 		if d < 0 {
 			return forever, nil

@@ -49,8 +49,8 @@ type notes struct {
 	clamped []string
 }
 
-// Parse reads a body that must be one JSON object. The errors for a missing body and bad syntax are those of Ollama,
-// whose texts are the JSON decoder's own.
+// Parse reads a body that must be one JSON object. The error for a missing body is Ollama's, and so is the end of those for
+// bad syntax.
 func Parse(body []byte, words Words) (*Object, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, llm.Errorf(llm.CodeInvalid, "missing request body")
@@ -61,7 +61,7 @@ func Parse(body []byte, words Words) (*Object, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	var value json.RawMessage
 	if err := dec.Decode(&value); err != nil {
-		return nil, llm.Errorf(llm.CodeInvalid, "%w", err)
+		return nil, BadJSON(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return nil, llm.Errorf(llm.CodeInvalid, "the request body goes on after its JSON object")
@@ -106,18 +106,18 @@ func (n *notes) object(path string, raw json.RawMessage) *Object {
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {
-		o.Fail(llm.Errorf(llm.CodeInvalid, "%w", err))
+		o.Fail(BadJSON(err))
 		return o
 	}
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
-			o.Fail(llm.Errorf(llm.CodeInvalid, "%w", err))
+			o.Fail(BadJSON(err))
 			return o
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			o.Fail(llm.Errorf(llm.CodeInvalid, "%w", err))
+			o.Fail(BadJSON(err))
 			return o
 		}
 		name, _ := key.(string)

@@ -26,8 +26,8 @@ func TestBodiesThatAreNoObject(t *testing.T) {
 	for body, want := range map[string]string{
 		"":                            "missing request body",
 		" \n":                         "missing request body",
-		"}":                           "invalid character '}' looking for beginning of value",
-		`{"a":`:                       "unexpected EOF",
+		"}":                           "the request body is not JSON: invalid character '}' looking for beginning of value",
+		`{"a":`:                       "the request body is no whole JSON: it ends in the middle",
 		`[1]`:                         "request body: want object, got array",
 		`"a"`:                         "request body: want object, got string",
 		`{} x`:                        "the request body goes on after its JSON object",

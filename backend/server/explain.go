@@ -15,6 +15,7 @@ import (
 	"signalbox/backend/ollama"
 	"signalbox/backend/openai"
 	"signalbox/backend/router"
+	"signalbox/backend/wire"
 )
 
 // Routing tells where requests would go and why, and what is known of models on devices.
@@ -70,7 +71,7 @@ func readAny(body []byte, as string) (llm.Request, string, error) {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil {
-		return llm.Request{}, "", llm.Errorf(llm.CodeInvalid, "read the request: %w", err)
+		return llm.Request{}, "", wire.BadJSON(err)
 	}
 	has := func(name string) bool { _, ok := fields[name]; return ok }
 	candidates := []string{"/api/chat", "/v1/chat/completions", "/v1/messages"}
