@@ -124,6 +124,7 @@ func (b *Backend) Run(ctx context.Context) error {
 	b.work.Go(func() { b.watchSleep(base) })
 	b.work.Go(func() { b.prober.run(base) })
 	b.work.Go(func() { b.sweepModels(base) })
+	b.work.Go(func() { b.sweepCompiled(base) })
 	b.downloads.Start()
 	b.mu.Lock()
 	b.base = base
@@ -238,7 +239,7 @@ func (b *Backend) policy() dispatch.Policy {
 		Router: router.Policy{
 			Preference: s.Preference, NPUPromptLimit: s.NPUPrompt, NPUReserve: s.NPUReserve, NeverFallBack: s.NeverFallBack,
 			SidePrompt: s.SidePrompt, SideAnswer: s.SideAnswer,
-			OnBattery: s.BatteryNPU && b.knowledge.supply.Source() == power.Battery,
+			BatteryNPU: s.BatteryNPU, OnBattery: s.BatteryNPU && b.knowledge.supply.Source() == power.Battery,
 		},
 		Retention: kept(b.journal.Retention(), s),
 		Provider:  b.engine.named(),

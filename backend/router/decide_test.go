@@ -386,12 +386,23 @@ func TestDecideChangesNothingAndRepeatsItself(t *testing.T) {
 
 func TestRulesAreNamedAndSaidOnce(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range router.Rules() {
-		assert.Regexp(t, `^[a-z_]+$`, r[0])
-		assert.Regexp(t, `^[A-Z].*\.$`, r[1])
-		assert.False(t, seen[r[0]], r[0])
-		seen[r[0]] = true
+	set := map[string]string{}
+	for _, r := range router.Rules(router.Policy{SidePrompt: 256, SideAnswer: 64}) {
+		assert.Regexp(t, `^[a-z_]+$`, r.Name)
+		assert.Regexp(t, `^[A-Z].*\.$`, r.Says)
+		assert.False(t, seen[r.Name], r.Name)
+		seen[r.Name] = true
+		if r.Set != "" {
+			set[r.Name] = r.Set
+		}
 	}
+	assert.Equal(t, map[string]string{
+		router.RulePromptLimit:   "NPU: 1,024 tokens, of the answer at least 128; elsewhere the model's own limit",
+		router.RuleNeverFallBack: "off",
+		router.RuleSideRequest:   "prompts up to 256 tokens, answers up to 64; a long one has 512 or more",
+		router.RuleBattery:       "off",
+		router.RulePreference:    "NPU, GPU, CPU",
+	}, set)
 }
 
 func TestRecordTakesTheDecision(t *testing.T) {

@@ -109,7 +109,8 @@ type Policy struct {
 	NPUReserve     int      // tokens kept for the answer there; 0: 128
 	SidePrompt     int      // most prompt tokens of a side request, such as a title or a completion; 0: no such rule
 	SideAnswer     int      // and most tokens of its answer
-	OnBattery      bool     // the machine runs on its battery, and NPUs are preferred then
+	BatteryNPU     bool     // NPUs are preferred on battery
+	OnBattery      bool     // and the machine runs on its battery now
 }
 
 // longFactor is how many times longer than a side request's prompt another one must be to count as long.

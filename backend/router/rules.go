@@ -28,7 +28,8 @@ const (
 // rule is one row of the table. It either turns devices down, each by itself, or narrows down those that are left.
 type rule struct {
 	name string
-	says string // the rule in one sentence, for people
+	says string                // the rule in one sentence, for people
+	set  func(p Policy) string // what the settings say about it, a clause; nil: nothing to set
 
 	// turnDown says why the device cannot take the request, as a clause; "" when it can.
 	turnDown func(e *evaluation, d *DeviceFacts) string
@@ -43,23 +44,60 @@ var rules = []rule{
 	{name: RuleFault, says: "A device that has failed a request is not tried again for it.", turnDown: failed},
 	{name: RuleAbsent, says: "A device that is not there, or that cannot be used, is left out.", turnDown: absent},
 	{name: RuleCannotRun, says: "A device that cannot run the model's format is left out.", turnDown: cannotRun},
-	{name: RulePromptLimit, says: "A prompt goes only where it fits whole.", turnDown: tooLong},
+	{name: RulePromptLimit, says: "A prompt goes only where it fits whole.", turnDown: tooLong, set: limits},
 	{name: RuleWrongAnswers, says: "A device that gave wrong answers to known questions with this model is left out.", turnDown: wrong},
 	{name: RuleMemory, says: "A model is not loaded where the free memory is too small for it.", turnDown: tooLarge},
-	{name: RuleNeverFallBack, says: "With “never fall back to the CPU” the CPU does not stand in for another device.", turnDown: standIn},
+	{name: RuleNeverFallBack, says: "With “never fall back to the CPU” the CPU does not stand in for another device.", turnDown: standIn, set: fallingBack},
 	{name: RuleAlreadyLoaded, says: "A device that has the model loaded comes before one that would have to load it.", narrow: loaded},
 	{name: RuleBusy, says: "A busy device is waited for, unless another would answer sooner.", narrow: sooner},
-	{name: RuleSideRequest, says: "A short request without tools goes around a device that is at work on a long one.", narrow: beside},
-	{name: RuleBattery, says: "On battery the NPU is preferred.", narrow: saving},
-	{name: RulePreference, says: "The first device in the order of preference is taken.", narrow: first},
+	{name: RuleSideRequest, says: "A short request without tools goes around a device that is at work on a long one.", narrow: beside, set: sides},
+	{name: RuleBattery, says: "On battery the NPU is preferred.", narrow: saving, set: onBattery},
+	{name: RulePreference, says: "The first device in the order of preference is taken.", narrow: first, set: inOrder},
 }
 
-// Rules lists each rule's name and sentence, in the order in which they apply.
-func Rules() (list [][2]string) {
+// Rule is one row of the table, for people.
+type Rule struct {
+	Name string `json:"name"`
+	Says string `json:"says"`
+	Set  string `json:"set,omitempty"` // what the policy makes of it: "prompts up to 256 tokens, answers up to 64"; empty: nothing to set
+}
+
+// Rules lists the table in the order in which its rows apply.
+func Rules(p Policy) (list []Rule) {
+	p = p.withDefaults()
 	for _, r := range rules {
-		list = append(list, [2]string{r.name, r.says})
+		row := Rule{Name: r.name, Says: r.says}
+		if r.set != nil {
+			row.Set = r.set(p)
+		}
+		list = append(list, row)
 	}
 	return list
+}
+
+func limits(p Policy) string {
+	return fmt.Sprintf("NPU: %s tokens, of the answer at least %s; elsewhere the model's own limit", thousands(p.NPUPromptLimit), thousands(p.NPUReserve))
+}
+
+func fallingBack(p Policy) string { return onOff(p.NeverFallBack) }
+
+func sides(p Policy) string {
+	if p.SidePrompt <= 0 {
+		return "off"
+	}
+	return fmt.Sprintf("prompts up to %s tokens, answers up to %s; a long one has %s or more",
+		thousands(p.SidePrompt), thousands(p.SideAnswer), thousands(longFactor*p.SidePrompt))
+}
+
+func onBattery(p Policy) string { return onOff(p.BatteryNPU) }
+
+func inOrder(p Policy) string { return strings.Join(p.Preference, ", ") }
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
 
 func notPinned(e *evaluation, d *DeviceFacts) string {

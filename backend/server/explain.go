@@ -24,6 +24,9 @@ type Routing interface {
 	Cards() []cards.Card
 	Release(device, model string) (released int, err error) // model may be empty: all of them
 	ContextLength(m models.Model) int                       // the most tokens that one of the devices here takes
+	Rules() []router.Rule                                   // with what the settings say
+	Compiled() Compiled
+	RemoveCompiled(device, model string) (freed int64, err error) // both may be empty: all
 }
 
 // routingRoutes is what the window's listener has for devices and their cards.
@@ -32,6 +35,8 @@ func (s *Server) routingRoutes() []route {
 	return []route{
 		{"GET", "/ui/cards", o, s.uiCards, false},
 		{"GET", "/ui/rules", o, s.uiRules, false},
+		{"GET", "/ui/compiled", o, s.uiCompiled, false},
+		{"DELETE", "/ui/compiled", o, s.uiRemoveCompiled, false},
 		{"POST", "/ui/devices/{id}/release", o, s.uiRelease, false},
 	}
 }
@@ -215,18 +220,13 @@ func (s *Server) uiCards(w *response, r *http.Request) error {
 }
 
 // uiRules lists the rules in the order in which they apply, for the window to explain them.
-func (s *Server) uiRules(w *response, _ *http.Request) error {
-	type rule struct {
-		Name string `json:"name"`
-		Says string `json:"says"`
-	}
-	var list []rule
-	for _, r := range router.Rules() {
-		list = append(list, rule{r[0], r[1]})
+func (s *Server) uiRules(w *response, r *http.Request) error {
+	if s.deps.Routing == nil {
+		return notBuilt(w, r)
 	}
 	return w.jsonOf(http.StatusOK, struct {
-		Rules []rule `json:"rules"`
-	}{list})
+		Rules []router.Rule `json:"rules"`
+	}{s.deps.Routing.Rules()})
 }
 
 // uiRelease ends quarantines: of the model that the body names, else of all on the device.

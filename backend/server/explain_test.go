@@ -49,6 +49,14 @@ func (r *told) Explain(_ context.Context, call dispatch.Call) (e dispatch.Explan
 func (r *told) Cards() []cards.Card {
 	return []cards.Card{{Model: chatModel, Device: "npu:0", Assumed: true}}
 }
+func (r *told) Rules() []router.Rule { return router.Rules(router.Policy{}) }
+func (r *told) Compiled() server.Compiled {
+	return server.Compiled{Bytes: 7, Models: []server.CompiledModel{{Model: chatModel, Device: "npu:0", Bytes: 7, Again: "its driver changed (1, now 2)"}}}
+}
+func (r *told) RemoveCompiled(device, model string) (int64, error) {
+	r.released = append(r.released, "compiled "+device+" "+model)
+	return 7, nil
+}
 func (r *told) Release(device, model string) (int, error) {
 	if device != "npu:0" {
 		return 0, llm.Errorf(llm.CodeModelNotFound, "there is no device %q here", device)
@@ -121,6 +129,13 @@ func TestCardsRulesAndReleases(t *testing.T) {
 	assert.Contains(t, text, `"device":"npu:0"`)
 	_, text = r.call(t, "GET", "/ui/rules", "")
 	assert.Contains(t, text, `"prompt_limit"`)
+	_, text = r.call(t, "GET", "/ui/compiled", "")
+	assert.Contains(t, text, `"again":"its driver changed (1, now 2)"`)
+	status, text = r.call(t, "DELETE", "/ui/compiled?device=npu:0", "")
+	assert.Equal(t, 200, status)
+	assert.JSONEq(t, `{"freed":7}`, text)
+	assert.Equal(t, []string{"compiled npu:0 "}, routing.released)
+	routing.released = nil
 	status, _ = r.call(t, "POST", "/ui/devices/npu:0/release", `{"model":"smollm2:135m"}`)
 	assert.Equal(t, 200, status)
 	status, _ = r.call(t, "POST", "/ui/devices/npu:0/release", `{}`)

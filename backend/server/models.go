@@ -32,10 +32,25 @@ type Shop struct {
 	Hub       func() (*hub.Client, error)
 	Table     func() models.Table
 	MayPull   func() bool // clients may download, beside the window and the command line
-	SetToken  func(token string) error
+	Source    func() Source
+	Login     func(ctx context.Context, token string) (Login, error) // keeps a token for the hub; "" forgets it
 	Changed   func()                // the models have changed
 	Moved     func(to string) error // opens the library there and says so in the settings; nil: it stays
 	Space     func(dir string) (free, total int64, err error)
+}
+
+// Source is where models are fetched from.
+type Source struct {
+	Endpoint string `json:"endpoint"`
+	Default  string `json:"default"` // where nothing else is chosen
+	Token    string `json:"token"`   // where the token is: "environment", "keyring" or "file"; empty: there is none
+}
+
+// Login is what came of a token.
+type Login struct {
+	Account   string `json:"account"`   // whose it is; empty: not known
+	Kept      string `json:"kept"`      // as Source.Token
+	Unchecked string `json:"unchecked"` // a sentence: why the hub could not be asked about it; empty: it could
 }
 
 // modelRoutes change models, and find some. They are part of the API.
@@ -70,6 +85,7 @@ func (s *Server) shopRoutes() []route {
 		{"POST", "/ui/models/verify", o, s.verifyModel, false},
 		{"POST", "/ui/models/repair", o, s.repairModel, false},
 		{"POST", "/ui/models/move", o, s.moveModels, false},
+		{"GET", "/ui/hub", o, s.hubSource, false},
 		{"PUT", "/ui/hub/token", o, s.setToken, false},
 		{"POST", "/desktop/import", o, s.importModel, false},
 	})
@@ -387,8 +403,8 @@ func (s *Server) known(w *response, _ *http.Request) error {
 	}
 	entries := []entry{}
 	for _, k := range s.deps.Shop.Table() {
-		_, err := s.deps.Models.Find(k.Name)
-		entries = append(entries, entry{k, err == nil})
+		m, err := s.deps.Models.Find(k.Name)
+		entries = append(entries, entry{k, err == nil && k.IsIt(m)})
 	}
 	return w.jsonOf(http.StatusOK, map[string]any{"models": entries})
 }
@@ -451,7 +467,14 @@ func (s *Server) disk(w *response, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return w.jsonOf(http.StatusOK, usage)
+	caches := int64(0)
+	if s.deps.Routing != nil {
+		caches = s.deps.Routing.Compiled().Bytes
+	}
+	return w.jsonOf(http.StatusOK, struct {
+		models.Usage
+		Caches int64 `json:"caches"` // what is kept of compiled models
+	}{usage, caches})
 }
 
 func (s *Server) restoreModel(w *response, r *http.Request) error {
@@ -501,6 +524,15 @@ func (s *Server) repairModel(w *response, r *http.Request) error {
 	return w.jsonOf(http.StatusOK, d)
 }
 
+func (s *Server) hubSource(w *response, r *http.Request) error {
+	if s.deps.Shop.Source == nil {
+		return notBuilt(w, r)
+	}
+	return w.jsonOf(http.StatusOK, s.deps.Shop.Source())
+}
+
+const longestToken = 4096
+
 func (s *Server) setToken(w *response, r *http.Request) error {
 	var req struct {
 		Token string `json:"token"`
@@ -508,14 +540,18 @@ func (s *Server) setToken(w *response, r *http.Request) error {
 	if err := decode(w, r, &req); err != nil {
 		return err
 	}
-	if s.deps.Shop.SetToken == nil {
-		return llm.Errorf(llm.CodeUnsupported, "tokens cannot be kept here")
+	token := strings.TrimSpace(req.Token)
+	switch {
+	case s.deps.Shop.Login == nil:
+		return notBuilt(w, r)
+	case len(token) > longestToken || strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return llm.Errorf(llm.CodeInvalid, "this is no token: it has spaces or signs that none has")
 	}
-	if err := s.deps.Shop.SetToken(strings.TrimSpace(req.Token)); err != nil {
-		return fmt.Errorf("keep the token: %w", err)
+	done, err := s.deps.Shop.Login(r.Context(), token)
+	if err != nil {
+		return upstream(err)
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return w.jsonOf(http.StatusOK, done)
 }
 
 // moveModels takes the library to another folder of this computer: lines of progress, then success.

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"maps"
+	"strings"
 
 	"signalbox/backend/llm"
 	"signalbox/internal/compiled"
@@ -49,8 +50,9 @@ func (r *Runner) folder(core *openvino.Core, ref llm.ModelRef, properties openvi
 	if r.options.CacheDir == "" {
 		return compiled.Folder{}, nil
 	}
+	release, _, _ := strings.Cut(core.Library().Version(), "-")
 	return compiled.Open(r.options.CacheDir).Take(compiled.Key{
 		Model: ref.Name, Digest: ref.Digest, Device: r.options.Device, Driver: r.options.Driver,
-		Runtime: core.Library().Version(), Properties: properties,
+		Runtime: release, Properties: properties,
 	})
 }
