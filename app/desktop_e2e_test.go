@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -146,14 +148,14 @@ func shot(t *testing.T, name string, take func(path string)) {
 	}
 }
 
-func memory(app *desktop.App) (text string, pss int) {
-	rss := 0
+// memory is what all processes of the program take, in MiB.
+func memory(app *desktop.App) (text string, rss, pss int) {
 	var parts []string
 	for _, p := range app.Processes() {
 		parts = append(parts, fmt.Sprintf("%s %d/%d", p.Name, p.RSS, p.PSS))
 		rss, pss = rss+p.RSS, pss+p.PSS
 	}
-	return fmt.Sprintf("%d MiB RSS, %d MiB PSS (%s)", rss, pss, strings.Join(parts, ", ")), pss
+	return fmt.Sprintf("%d MiB RSS, %d MiB PSS (%s)", rss, pss, strings.Join(parts, ", ")), rss, pss
 }
 
 func TestTrayMenuTellsTheState(t *testing.T) {
@@ -216,7 +218,7 @@ func TestServerStopsAndStartsFromTheTray(t *testing.T) {
 	busy := 0 // MiB while it answers
 	if !isDemo {
 		ended = story(t, address)
-		_, busy = memory(app)
+		_, _, busy = memory(app)
 	}
 
 	icon.Click(t, "Stop server")
@@ -227,7 +229,7 @@ func TestServerStopsAndStartsFromTheTray(t *testing.T) {
 		last := <-ended
 		assert.Contains(t, last, `"error"`, "an open stream ends with an error line")
 		assert.NotContains(t, last, `"done":true`)
-		assert.Eventually(t, func() bool { _, now := memory(app); return now < busy-50 }, desktop.Patience, 200*time.Millisecond,
+		assert.Eventually(t, func() bool { _, _, now := memory(app); return now < busy-50 }, desktop.Patience, 200*time.Millisecond,
 			"the model's memory is not free: %d MiB before", busy)
 	} else {
 		require.Eventually(t, func() bool { return shows(t, icon, build.TrayStopped) }, desktop.Patience, 20*time.Millisecond)
@@ -267,14 +269,36 @@ func TestHiddenStartRunsNoWebKit(t *testing.T) {
 	if !isDemo { // the child that looks for devices is soon gone
 		require.Eventually(t, func() bool { return len(app.Processes()) == 1 }, 3*time.Minute, time.Second)
 	}
-	text, _ := memory(app)
+	text, rss, _ := memory(app)
 	t.Logf("hidden: %s", text)
+	if !isDemo {
+		// Resident memory, not the proportional share: that one falls when other programs use the same libraries.
+		assert.Less(t, rss, 80_000_000>>20, "a hidden start takes 80 MB or more")
+	}
 
 	icon.Click(t, "Open window")
 	desk.Window(t, windowTitle)
 	require.Eventually(t, func() bool { return len(webkitProcesses(app)) >= 2 }, desktop.Patience, 50*time.Millisecond)
-	text, _ = memory(app)
+	text, _, _ = memory(app)
 	t.Logf("with window: %s", text)
+}
+
+func TestProgramStartsWithoutGTK(t *testing.T) {
+	program, err := elf.Open(bin)
+	require.NoError(t, err)
+	defer program.Close()
+	libraries, err := program.ImportedLibraries()
+	require.NoError(t, err)
+	symbols, err := program.ImportedSymbols()
+	require.NoError(t, err)
+	var calls []string
+	for _, s := range symbols {
+		if regexp.MustCompile(`^(g|gdk|gtk|jsc|soup|webkit)_`).MatchString(s.Name) {
+			calls = append(calls, s.Name)
+		}
+	}
+	assert.Empty(t, calls, "app/internal/gtk has no stub of these functions")
+	assert.Equal(t, []string{"libc.so.6"}, libraries)
 }
 
 func TestSecondStartHandsOverAndExitsZero(t *testing.T) {
@@ -483,6 +507,22 @@ func TestWithoutAWindowThePageOpensInTheBrowser(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(desk.Home(), "signalbox-open-*"))
 	require.NoError(t, err)
 	assert.Empty(t, left)
+}
+
+func TestWithoutWebKitThePageOpensInTheBrowser(t *testing.T) {
+	desk := desktop.Start(t, desktop.Options{})
+	broken := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(broken, "libwebkit2gtk-4.1.so.0"), nil, 0o600))
+	app := desk.RunWith(t, []string{"LD_LIBRARY_PATH=" + broken}, bin)
+	icon := desk.Tray(t)
+	require.True(t, listening(serverAddress(t, icon)))
+	require.Eventually(t, func() bool { a, _ := desk.Opened(); return len(a) == 1 }, desktop.Patience, 20*time.Millisecond)
+	got := desktopInfo(t, desk).Desktop
+	assert.False(t, got.Window)
+	assert.Contains(t, got.Note, "load WebKitGTK, which draws the window: "+broken)
+	assert.Contains(t, got.Note, "apt install libwebkit2gtk-4.1-0")
+	icon.Click(t, "Quit")
+	assert.Zero(t, app.ExitCode(t))
 }
 
 func TestKilledProgramStartsAgain(t *testing.T) {

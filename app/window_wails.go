@@ -21,6 +21,7 @@ import (
 	"github.com/wailsapp/wails/v2/pkg/options/windows"
 	"github.com/wailsapp/wails/v2/pkg/runtime"
 
+	"signalbox/app/internal/gtk"
 	"signalbox/build"
 )
 
@@ -45,6 +46,9 @@ func runWindow(o windowOptions) (err error) {
 		if err := os.Setenv("WEBKIT_DISABLE_DMABUF_RENDERER", "1"); err != nil {
 			return err
 		}
+	}
+	if err := gtk.Load(); err != nil {
+		return err
 	}
 	state := options.Normal
 	if o.size.Maximised {
