@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -24,9 +26,10 @@ func (b *Backend) openShop() *server.Shop {
 		b.log.Warn("empty the trash", "error", err)
 	}
 	b.library.SetInUse(b.inUse)
+	b.library.SetTable(b.table)
 	tokens := &hub.Tokens{File: filepath.Join(b.options.Dirs.Config, "hub-tokens.json"), Getenv: b.options.Getenv}
 	connect := func() (*hub.Client, error) {
-		return hub.New(hub.Options{Endpoint: b.hubEndpoint(), Token: tokens.Get, Agent: "signalbox/" + version.Version})
+		return hub.New(hub.Options{Endpoint: b.hubEndpoint(), Token: tokens.Get, Agent: agent})
 	}
 	b.downloads = downloads.New(downloads.Options{
 		Library: b.library, Hub: connect, Table: b.table, Changed: b.modelsChanged, Log: b.log,
@@ -36,10 +39,46 @@ func (b *Backend) openShop() *server.Shop {
 		Library: b.library, Downloads: b.downloads, Hub: connect, Table: b.table, Changed: b.modelsChanged,
 		Moved:   b.modelsMoved,
 		MayPull: func() bool { return !b.Settings().NoClientPull },
-		SetToken: func(token string) error {
-			return tokens.Set(strings.ToLower(strings.TrimRight(cmp.Or(b.hubEndpoint(), hub.DefaultEndpoint), "/")), token)
+		Source: func() server.Source {
+			_, where := tokens.Find(b.hubOrigin())
+			return server.Source{Endpoint: cmp.Or(b.hubEndpoint(), hub.DefaultEndpoint), Default: hub.DefaultEndpoint, Token: where}
 		},
+		Login: func(ctx context.Context, token string) (server.Login, error) { return b.login(ctx, tokens, token) },
 	}
+}
+
+// login keeps a token for the hub that models come from now, unless the hub says that it is none; "" forgets it.
+func (b *Backend) login(ctx context.Context, tokens *hub.Tokens, token string) (l server.Login, err error) {
+	if token != "" {
+		client, err := hub.New(hub.Options{Endpoint: b.hubEndpoint(), Token: func(string) string { return token }, Agent: agent})
+		if err != nil {
+			return l, err
+		}
+		defer client.Close()
+		l.Account, err = client.Account(ctx)
+		switch {
+		case llm.CodeOf(err) == llm.CodeForbidden:
+			return l, err
+		case err != nil: // offline: it is kept, and will show
+			l.Unchecked = err.Error()
+		}
+	}
+	if err := tokens.Set(b.hubOrigin(), token); err != nil {
+		return l, fmt.Errorf("keep the token: %w", err)
+	}
+	_, l.Kept = tokens.Find(b.hubOrigin())
+	return l, nil
+}
+
+var agent = "signalbox/" + version.Version
+
+// hubOrigin is what a token is kept for.
+func (b *Backend) hubOrigin() string {
+	endpoint := cmp.Or(b.hubEndpoint(), hub.DefaultEndpoint)
+	if u, err := url.Parse(endpoint); err == nil {
+		return u.Scheme + "://" + strings.ToLower(u.Host)
+	}
+	return endpoint
 }
 
 // modelsMoved opens the library in another folder, and at every next start.

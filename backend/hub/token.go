@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/zalando/go-keyring"
+
+	"signalbox/backend/llm"
 )
 
 // Tokens keeps one token for each hub, so that none goes to a mirror: in the system's keyring, or where there is none in a
@@ -67,6 +70,23 @@ func (t *Tokens) Find(origin string) (token, where string) {
 }
 
 type kept struct{ token, where string }
+
+// Account asks the hub whose the client's token is. The error has CodeForbidden where the hub does not know it; account is ""
+// where the hub has no such question.
+func (c *Client) Account(ctx context.Context) (account string, err error) {
+	if c.scope {
+		return "", nil
+	}
+	within, done := c.patient(ctx)
+	var said struct {
+		Name string `json:"name"`
+	}
+	_, err = c.json(within, c.url(nil, "api", "whoami-v2"), "its accounts", &said)
+	if err = done(err); llm.CodeOf(err) == llm.CodeModelNotFound { // a mirror without accounts
+		return "", nil
+	}
+	return said.Name, err
+}
 
 func (t *Tokens) remember(origin string, k kept) {
 	if t.known == nil {

@@ -29,6 +29,25 @@ func detailsOf(m models.Model) details {
 	}
 }
 
+// own is what Signalbox says of a model beside Ollama's fields, in tags and show. All of it is absent where there is nothing
+// to say.
+type own struct {
+	Damaged   string          `json:"damaged,omitempty"` // why it cannot be used
+	Source    string          `json:"source,omitempty"`  // the hub's name of it
+	Revision  string          `json:"revision,omitempty"`
+	Bundled   bool            `json:"bundled,omitempty"`   // it came with Signalbox, and cannot be deleted
+	Elsewhere bool            `json:"elsewhere,omitempty"` // its files are somebody's own folder, which is never changed
+	NPU       *models.Fitness `json:"npu,omitempty"`
+}
+
+func ownOf(m models.Model) own {
+	o := own{Damaged: m.Damaged, Source: m.Source, Revision: m.Revision, Bundled: m.ReadOnly, Elsewhere: m.Imported}
+	if m.Damaged == "" && m.NPU.Reason != "" {
+		o.NPU = &m.NPU
+	}
+	return o
+}
+
 // TagsBody answers /api/tags with the models in the order given.
 func TagsBody(list []models.Model) []byte {
 	type entry struct {
@@ -39,10 +58,11 @@ func TagsBody(list []models.Model) []byte {
 		Digest       string    `json:"digest"`
 		Details      details   `json:"details"`
 		Capabilities []string  `json:"capabilities"`
+		own
 	}
 	entries := []entry{}
 	for _, m := range list {
-		entries = append(entries, entry{m.Name, m.Name, m.ModifiedAt, m.Size, m.Digest, detailsOf(m), capabilities(m)})
+		entries = append(entries, entry{m.Name, m.Name, m.ModifiedAt, m.Size, m.Digest, detailsOf(m), capabilities(m), ownOf(m)})
 	}
 	return marshal(struct {
 		Models []entry `json:"models"`
@@ -109,9 +129,10 @@ func ShowBody(m models.Model, basename string) []byte {
 		Capabilities []string       `json:"capabilities"`
 		ToolFormat   string         `json:"tool_format,omitempty"` // not Ollama's: how much to expect of "tools"
 		ModifiedAt   time.Time      `json:"modified_at"`
+		own
 	}{
 		m.License, modelfile(m), parameters(m), template(m), m.System, m.Messages, detailsOf(m), modelInfo(m, basename), capabilities(m),
-		m.ToolFormat, m.ModifiedAt,
+		m.ToolFormat, m.ModifiedAt, ownOf(m),
 	})
 }
 

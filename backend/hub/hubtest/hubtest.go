@@ -140,6 +140,12 @@ func (h *Hub) hub(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/api/v1/"):
 		h.modelScope(w, r, parts[2:])
+	case r.URL.Path == "/api/whoami-v2":
+		if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer hf_") {
+			http.Error(w, `{"error":"Invalid username or password."}`, http.StatusUnauthorized)
+			return
+		}
+		fmt.Fprint(w, `{"type":"user","name":"ada"}`)
 	case r.URL.Path == "/api/models":
 		h.search(w, r)
 	case len(parts) >= 6 && parts[0] == "api" && parts[4] == "revision":
