@@ -63,7 +63,8 @@ func (p Program) root() *cobra.Command {
 	}
 	root.Flags().BoolVar(&hidden, "hidden", false, "start in the tray, without the window")
 	root.AddCommand(p.serveCommand(), p.runCommand(), openCommand(), listCommand(), psCommand(), showCommand(), stopCommand(),
-		pullCommand(), rmCommand(), cpCommand(), createCommand(), importCommand(), searchCommand(), dfCommand(), connectCommand(),
+		pullCommand(), downloadsCommand(), rmCommand(), restoreCommand(), cpCommand(), createCommand(), importCommand(), verifyCommand(),
+		searchCommand(), dfCommand(), moveCommand(), loginCommand(), logoutCommand(), connectCommand(),
 		versionCommand(), p.doctorCommand(), p.certifyCommand(), engineCommand())
 	return root
 }

@@ -35,10 +35,11 @@ func createCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.follow(cmd.Context(), "POST", "/api/create", map[string]any{
+			_, err = c.follow(cmd.Context(), "POST", "/api/create", map[string]any{
 				"model": args[0], "from": made.From, "system": made.System, "template": made.Template, "license": made.License,
 				"parameters": parameters, "messages": made.Messages,
 			}, newBars(cmd.ErrOrStderr()))
+			return err
 		},
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "Modelfile", "the Modelfile")

@@ -33,10 +33,11 @@ func importCommand() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
-			if err := c.follow(ctx, "POST", "/desktop/import", map[string]any{"path": path, "name": name, "reference": reference}, newBars(cmd.ErrOrStderr())); err != nil {
+			done, err := c.follow(ctx, "POST", "/desktop/import", map[string]any{"path": path, "name": name, "reference": reference}, newBars(cmd.ErrOrStderr()))
+			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "imported %s\n", printable(path))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "imported %s as '%s'\n", printable(path), printable(done.Model))
 			return err
 		},
 	}

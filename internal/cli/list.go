@@ -27,6 +27,7 @@ func listCommand() *cobra.Command {
 					Digest     string    `json:"digest"`
 					Size       int64     `json:"size"`
 					ModifiedAt time.Time `json:"modified_at"`
+					Damaged    string    `json:"damaged"`
 				} `json:"models"`
 			}
 			if err := c.get(cmd.Context(), "GET", "/api/tags", nil, &tags); err != nil {
@@ -34,7 +35,14 @@ func listCommand() *cobra.Command {
 			}
 			rows := [][]string{{"NAME", "ID", "SIZE", "MODIFIED"}}
 			for _, m := range tags.Models {
-				rows = append(rows, []string{m.Name, short(m.Digest), size(m.Size), humanize.Time(m.ModifiedAt)})
+				id, modified := short(m.Digest), "-"
+				if m.Damaged != "" {
+					id = "damaged" // `verify` says how
+				}
+				if !m.ModifiedAt.IsZero() {
+					modified = humanize.Time(m.ModifiedAt)
+				}
+				rows = append(rows, []string{m.Name, id, size(m.Size), modified})
 			}
 			return table(cmd.OutOrStdout(), rows)
 		},

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"signalbox/backend/llm"
+	"signalbox/backend/models"
 )
 
 func pullCommand() *cobra.Command {
@@ -35,7 +36,7 @@ func pullCommand() *cobra.Command {
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
-			err = c.follow(ctx, "POST", "/api/pull", map[string]any{"model": args[0]}, newBars(cmd.ErrOrStderr()))
+			_, err = c.follow(ctx, "POST", "/api/pull", map[string]any{"model": args[0]}, newBars(cmd.ErrOrStderr()))
 			if errors.Is(err, context.Canceled) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "Stopped. The same command goes on from here.")
 				return exitError{130}
@@ -53,40 +54,39 @@ type frame struct {
 	Completed int64  `json:"completed"`
 	Error     string `json:"error"`
 	Model     string `json:"model"`
+	models.Verified
 }
 
-// follow sends a request and shows the lines of its answer.
-func (c client) follow(ctx context.Context, method, path string, body any, show *bars) error {
+// follow sends a request, shows the lines of its answer, and returns the last.
+func (c client) follow(ctx context.Context, method, path string, body any, show *bars) (last frame, err error) {
 	answer, err := c.do(ctx, method, path, body)
 	if err != nil {
-		return err
+		return last, err
 	}
 	defer answer.Close()
 	defer show.done()
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 1<<20)
-	last := ""
 	for lines.Scan() {
-		var f frame
-		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
-			return fmt.Errorf("%s %s: read the answer: %w", method, path, err)
+		last = frame{}
+		if err := json.Unmarshal(lines.Bytes(), &last); err != nil {
+			return last, fmt.Errorf("%s %s: read the answer: %w", method, path, err)
 		}
-		if f.Error != "" {
-			return errors.New(f.Error)
+		if last.Error != "" {
+			return last, errors.New(last.Error)
 		}
-		last = f.Status
-		show.show(f)
+		show.show(last)
 	}
 	if err := lines.Err(); err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return last, ctx.Err()
 		}
-		return fmt.Errorf("%s %s: the answer broke off: %w", method, path, err)
+		return last, fmt.Errorf("%s %s: the answer broke off: %w", method, path, err)
 	}
-	if last != "success" {
-		return fmt.Errorf("%s %s: the answer ended too early", method, path)
+	if last.Status != "success" {
+		return last, fmt.Errorf("%s %s: the answer ended too early", method, path)
 	}
-	return nil
+	return last, nil
 }
 
 // bars shows progress: a line that is drawn again at a terminal, and lines for what ends in a pipe or a file.

@@ -37,7 +37,10 @@ func searchCommand() *cobra.Command {
 				} `json:"models"`
 			}
 			if err := c.get(cmd.Context(), "GET", "/api/search?"+values.Encode(), nil, &found); err != nil {
-				return fmt.Errorf("%w; `signalbox search --known` lists well-known models without the network", err)
+				if kerr := c.known(cmd, text); kerr != nil {
+					return err
+				}
+				return fmt.Errorf("%w. These are well-known models, which are listed without the network", err)
 			}
 			rows := [][]string{{"NAME", "PARAMETERS", "QUANTIZATION", "NPU", "DOWNLOADS", "LICENSE"}}
 			for _, m := range found.Models {

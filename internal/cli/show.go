@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"signalbox/backend/models"
 )
 
 func showCommand() *cobra.Command {
@@ -26,6 +28,10 @@ func showCommand() *cobra.Command {
 				Capabilities []string       `json:"capabilities"`
 				ToolFormat   string         `json:"tool_format"`
 				Info         map[string]any `json:"model_info"`
+				Damaged      string         `json:"damaged"`
+				Source       string         `json:"source"`
+				Revision     string         `json:"revision"`
+				NPU          models.Fitness `json:"npu"`
 				Details      struct {
 					Family        string `json:"family"`
 					ParameterSize string `json:"parameter_size"`
@@ -52,6 +58,17 @@ func showCommand() *cobra.Command {
 				if strings.HasSuffix(key, ".context_length") {
 					rows = append(rows, []string{"    context length", fmt.Sprint(value)})
 				}
+			}
+			if m.Source != "" {
+				rows = append(rows, []string{"    source", strings.TrimSuffix(m.Source+"@"+short(m.Revision), "@")})
+			}
+			switch {
+			case m.Damaged != "":
+				rows = append(rows, []string{"    damaged", m.Damaged})
+			case m.NPU.OK:
+				rows = append(rows, []string{"    NPU", "runs: " + m.NPU.Reason})
+			case m.NPU.Reason != "":
+				rows = append(rows, []string{"    NPU", "does not run: " + m.NPU.Reason})
 			}
 			rows = append(rows, []string{""}, []string{"  Capabilities"})
 			for _, ability := range m.Capabilities {
