@@ -19,6 +19,7 @@ type child struct {
 	models  map[string]*model
 	working map[*work]struct{}
 	idle    *time.Timer // runs while it has neither models nor work
+	emptied bool        // a model was unloaded from it: it holds memory that no one needs, and the runtime gives little of that back
 	tainted bool        // its runtime reported an error: it gets no new work, and ends when what it has is done
 	ending  bool        // end has been called
 	reason  string      // why we ended it; empty: we did not
@@ -182,6 +183,10 @@ func (l *lane) finish(c *child, w *work) {
 	l.replaceHung(c)
 }
 
+// emptiedIdle is how long a child stays from which a model was unloaded: long enough for the next request of somebody who wants
+// every model unloaded at once, so that not each of them pays for the start of a process.
+const emptiedIdle = 5 * time.Second
+
 // rest ends a child with nothing to do: a tainted one at once, one without models after a while.
 func (l *lane) rest(c *child) {
 	if c.ending || len(c.working) > 0 {
@@ -195,7 +200,11 @@ func (l *lane) rest(c *child) {
 		return
 	}
 	e := l.engine
-	c.idle = time.AfterFunc(e.options.IdleAfter, func() {
+	after := e.options.IdleAfter
+	if c.emptied {
+		after = min(after, emptiedIdle)
+	}
+	c.idle = time.AfterFunc(after, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if c.idle != nil && len(c.working) == 0 && len(c.models) == 0 {

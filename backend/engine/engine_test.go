@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -269,10 +270,10 @@ func TestUnusedModelsAndChildrenEnd(t *testing.T) {
 		assert.Len(t, b.Loaded(), 1, "a use starts the time again")
 		time.Sleep(time.Minute + time.Second)
 		assert.Empty(t, b.Loaded())
-		assert.True(t, b.state(0).Up)
-		time.Sleep(time.Minute)
+		assert.True(t, b.state(0).Up, "the next request may come")
+		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		assert.False(t, b.state(0).Up, "idle means not running")
+		assert.False(t, b.state(0).Up, "what a model leaves behind in its process goes with it")
 		b.answers(0)
 		b.Close()
 	})
@@ -554,6 +555,34 @@ func TestSpeedsAreMeasured(t *testing.T) {
 		assert.InDelta(t, 10, speed.Decode, 1)
 		assert.Positive(t, speed.Prefill)
 		assert.Less(t, speed.Prefill, 100.0)
+		b.Close()
+	})
+}
+
+// The plugin of an NPU answers from the beginnings of earlier prompts, and does not tell.
+func TestOnlyNewPromptsSayHowFastAnNPUReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := open(t, engine.Options{})
+		npu := llm.Device{Class: llm.NPU, Runtime: "NPU"}
+		ask := func(prompt string) engine.Speed {
+			j := job(0, "m", prompt)
+			j.Device = npu
+			_, err := b.run(t.Context(), j)
+			require.NoError(t, err)
+			for _, s := range b.States() {
+				if s.Device.ID() == npu.ID() {
+					return s.Speeds["m"]
+				}
+			}
+			return engine.Speed{}
+		}
+		long := func(first string) string { return first + strings.Repeat(" word", 400) }
+		assert.Zero(t, ask("[[prefill 1000]] short").Prefill, "a short prompt takes as long as a whole step")
+		slow := ask("[[prefill 2000]]" + long("a new one")).Prefill
+		assert.Positive(t, slow)
+		assert.Equal(t, slow, ask("[[prefill 2000]]"+long("a new one")).Prefill, "the same again says nothing")
+		assert.Equal(t, slow, ask("[[prefill 2000]]"+long("a new one")+" and more").Prefill, "nor does a longer one")
+		assert.NotEqual(t, slow, ask("[[prefill 9000]]"+long("another one")).Prefill)
 		b.Close()
 	})
 }

@@ -28,6 +28,7 @@ type lane struct {
 	earliest time.Time // no start before
 
 	speeds      map[string]Speed
+	beginnings  []cause // of the latest prompts; NPU, see wholly
 	faults      map[string][]fault
 	quarantined map[string]string
 }

@@ -305,6 +305,7 @@ func (l *lane) unload(m *model) {
 			l.replaceHung(m.child)
 		}
 		delete(m.child.models, m.req.Model.Name)
+		m.child.emptied = true
 		l.finish(m.child, w)
 		m.broadcast()
 		e.changed()

@@ -22,8 +22,10 @@ func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) {
 	w := &work{model: job.Load.Model.Name, tokens: len(job.Generate.Tokens), cause: causeOfTokens(job.Load.Model.Name, job.Generate.Tokens)}
 	t := e.newTurn(job.Device, w, job.KeepAlive, job.OnState)
 	var stats llm.Stats
+	honest := false // the time of the prompt says how fast this device reads
 	err := t.run(ctx, job.Load, job.Times, phasePrefill, func(ctx context.Context, c *child, _ llm.Loaded) error {
 		decoding := false
+		honest = t.lane.wholly(job.Load.Model.Name, job.Generate.Tokens)
 		var err error
 		stats, err = c.client.Generate(ctx, job.Generate, func(d llm.Delta) error {
 			if !decoding {
@@ -37,7 +39,7 @@ func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) {
 		return err
 	})
 	if err == nil {
-		t.lane.measured(job.Load.Model.Name, stats)
+		t.lane.measured(job.Load.Model.Name, stats, honest)
 	}
 	return stats, err
 }

@@ -220,10 +220,35 @@ const (
 	fewestTokens = 8   // what is measured over fewer is noise
 )
 
-// measured takes the speeds of an answer.
-func (l *lane) measured(model string, s llm.Stats) {
+// An NPU's plugin keeps the beginnings of prompts and does not tell when it uses one, and it reads in steps of a fixed length, so
+// that a short prompt takes as long as a whole step. Speeds made of such times would be off by several times.
+const (
+	npuBeginning = 32   // tokens that two prompts must share for the plugin to have something of the one for the other, or fewer
+	npuShortest  = 128  // prompt tokens that come near enough to a whole step
+	npuRemembers = 1024 // beginnings; the plugin keeps fewer
+)
+
+// wholly notes a prompt that is about to run, and tells whether the device will read all of it, at its usual speed. Of devices whose
+// children tell what they reused it is always true.
+func (l *lane) wholly(model string, tokens []int32) bool {
+	if l.device.Class != llm.NPU {
+		return true
+	}
+	beginning := causeOfTokens(model, tokens[:min(len(tokens), npuBeginning)])
+	l.engine.mu.Lock()
+	defer l.engine.mu.Unlock()
+	seen := slices.Contains(l.beginnings, beginning)
+	if !seen {
+		l.beginnings = append(l.beginnings, beginning)
+		l.beginnings = l.beginnings[max(0, len(l.beginnings)-npuRemembers):]
+	}
+	return !seen && len(tokens) >= npuShortest
+}
+
+// measured takes the speeds of an answer. honest says that the time of its prompt tells how fast the device reads.
+func (l *lane) measured(model string, s llm.Stats, honest bool) {
 	var speed Speed
-	if n := s.PromptTokens - s.CachedTokens; n >= fewestTokens {
+	if n := s.PromptTokens - s.CachedTokens; n >= fewestTokens && honest {
 		speed.Prefill = rate(n, s.Prefill)
 	}
 	if n := s.CompletionTokens - 1; n >= fewestTokens {
