@@ -11,12 +11,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/disk"
 )
 
 // Basis is what a card was measured with.
@@ -231,7 +231,7 @@ func (s *Store) save() error {
 	s.mu.Unlock()
 	text, err := json.MarshalIndent(file{Version: version, Cards: s.Cards(), Devices: s.Seen()}, "", " ")
 	if err == nil {
-		err = replace(s.path, append(text, '\n'))
+		err = disk.Write(s.path, append(text, '\n'))
 	}
 	if err != nil {
 		err = fmt.Errorf("keep what was measured in %s: %w", s.path, err)
@@ -240,18 +240,4 @@ func (s *Store) save() error {
 		}
 	}
 	return err
-}
-
-// replace leaves the old file or the new one, whatever happens.
-func replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".cards-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when the rename worked
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

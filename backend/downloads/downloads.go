@@ -10,7 +10,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +20,7 @@ import (
 	"signalbox/backend/hub"
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
+	"signalbox/internal/disk"
 )
 
 // Options are what a Manager is made of.
@@ -386,18 +386,5 @@ func (m *Manager) save(d *download) error {
 	if err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, ".record-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = temp.Write(text)
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), filepath.Join(dir, recordFile))
-	}
-	if err != nil {
-		if rerr := os.Remove(temp.Name()); !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
-	}
-	return err
+	return disk.Write(filepath.Join(dir, recordFile), text)
 }

@@ -17,10 +17,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/disk"
 )
 
 // Download fetches a file into path, or goes on where an earlier call ended, also one that was killed. It checks the hash
@@ -452,16 +452,11 @@ func diskError(name string, err error) error {
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	if isFull(err) {
+	if disk.Full(err) {
 		return &hubError{llm.Errorf(llm.CodeUnavailable, "the disk is full: %s could not be written (%w)", name, err).
 			WithHint("free some space and pull again: it goes on where it stopped"), false, 0}
 	}
 	return &hubError{llm.Errorf(llm.CodeInternal, "write %s: %w", name, err), false, 0}
-}
-
-func isFull(err error) bool {
-	const windowsDiskFull, windowsHandleDiskFull = syscall.Errno(112), syscall.Errno(39)
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota) || errors.Is(err, windowsDiskFull) && onWindows || errors.Is(err, windowsHandleDiskFull) && onWindows
 }
 
 // hashes check a file as its hub declares it, and give the SHA-256 that our own manifest has.

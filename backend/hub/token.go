@@ -6,13 +6,13 @@ import (
 	"errors"
 	"net/url"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/zalando/go-keyring"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/disk"
 )
 
 // Tokens keeps one token for each hub, so that none goes to a mirror: in the system's keyring, or where there is none in a
@@ -152,14 +152,5 @@ func (t *Tokens) write(tokens map[string]string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(t.File), ".tokens-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when the rename worked
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), t.File)
+	return disk.Write(t.File, text)
 }

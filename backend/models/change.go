@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/disk"
 )
 
 // Folders within the user's own that hold no models.
@@ -371,17 +372,5 @@ func writeManifest(dir string, m manifest) error {
 	if err != nil {
 		return fmt.Errorf("describe the model %s: %w", m.Name, err)
 	}
-	temp, err := os.CreateTemp(dir, ".manifest-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp.Name()) // gone already when the rename worked
-	_, err = temp.Write(append(text, '\n'))
-	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), filepath.Join(dir, manifestFile)); err != nil {
-		return err
-	}
-	return syncDir(dir)
+	return disk.Write(filepath.Join(dir, manifestFile), append(text, '\n'))
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"signalbox/backend/llm"
-	"signalbox/backend/wire"
+	"signalbox/internal/brief"
 )
 
 // ErrorBody is the body of a failed request, and the last line of a failed stream.
@@ -44,7 +44,7 @@ func notYet(field, format string, args ...any) *llm.Error {
 }
 
 // ModelNotFound is the exact text that clients know.
-func ModelNotFound(name string) string { return fmt.Sprintf("model '%s' not found", wire.Clip(name)) }
+func ModelNotFound(name string) string { return fmt.Sprintf("model '%s' not found", brief.Text(name)) }
 
 // marshal writes JSON without escaping <, > and &: the bodies are not HTML.
 func marshal(v any) []byte {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/brief"
 )
 
 const (
@@ -111,11 +112,11 @@ func (g uiGuard) check(w *response, r *http.Request) (visitor, bool, *llm.Error)
 		return visitor{}, false, err
 	}
 	if origin != "" && origin != "http://"+a.host {
-		return visitor{}, false, forbidden("the origin %q may not use the Signalbox window", short(origin))
+		return visitor{}, false, forbidden("the origin %q may not use the Signalbox window", brief.Text(origin))
 	}
 	entry := isEntry(r)
 	if !entry && !ownFetch(r) {
-		return visitor{}, false, forbidden("this request comes from another web page (Sec-Fetch-Site: %s)", short(r.Header.Get("Sec-Fetch-Site")))
+		return visitor{}, false, forbidden("this request comes from another web page (Sec-Fetch-Site: %s)", brief.Text(r.Header.Get("Sec-Fetch-Site")))
 	}
 	window := a.hasSession(r)
 	if !window && !program && !entry {

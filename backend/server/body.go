@@ -3,7 +3,6 @@ package server
 import (
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/brief"
 )
 
 const (
@@ -91,7 +91,7 @@ func unpack(body io.Reader, coding string) (io.ReadCloser, error) {
 		return z.IOReadCloser(), nil
 	}
 	return nil, withStatus(http.StatusUnsupportedMediaType,
-		llm.Errorf(llm.CodeInvalid, "Content-Encoding %q is not supported: send the body uncompressed, or as gzip or zstd", short(coding)))
+		llm.Errorf(llm.CodeInvalid, "Content-Encoding %q is not supported: send the body uncompressed, or as gzip or zstd", brief.Text(coding)))
 }
 
 // limitBody bounds the wait for a body that no handler may ever read: before an answer goes out, and after it, net/http reads
@@ -117,13 +117,4 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	b.got += n
 	return n, err
-}
-
-// short is text from outside, fit to be repeated in an answer.
-func short(s string) string {
-	const most = 60
-	if len(s) > most {
-		return fmt.Sprintf("%.*s...", most, s)
-	}
-	return s
 }

@@ -16,6 +16,7 @@ import (
 	"signalbox/backend/openai"
 	"signalbox/backend/router"
 	"signalbox/backend/wire"
+	"signalbox/internal/brief"
 )
 
 // Routing tells where requests would go and why, and what is known of models on devices.
@@ -67,7 +68,7 @@ func readAny(body []byte, as string) (llm.Request, string, error) {
 	if as != "" {
 		parse, ok := parsers[as]
 		if !ok {
-			e := llm.Errorf(llm.CodeInvalid, "as must be the path of a route that takes prompts, such as /v1/chat/completions, not %q", short(as))
+			e := llm.Errorf(llm.CodeInvalid, "as must be the path of a route that takes prompts, such as /v1/chat/completions, not %q", brief.Text(as))
 			e.Param = "as"
 			return llm.Request{}, "", e
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/brief"
 )
 
 // publicGuard protects the API server from web pages. It asks for no key: every program of this machine may use it.
@@ -20,7 +21,7 @@ func (g publicGuard) check(w *response, r *http.Request) (visitor, bool, *llm.Er
 	w.Header().Add("Vary", "Origin")
 	if !loopbackHost(r.Host) {
 		// A name can be made to point here by whoever owns it (DNS rebinding); localhost and literals cannot.
-		return visitor{}, false, forbidden("the Host header %q is not this machine: use http://127.0.0.1 or http://localhost", short(r.Host))
+		return visitor{}, false, forbidden("the Host header %q is not this machine: use http://127.0.0.1 or http://localhost", brief.Text(r.Host))
 	}
 	if err := refuseUpgrade(r); err != nil {
 		return visitor{}, false, err
@@ -37,7 +38,7 @@ func (g publicGuard) check(w *response, r *http.Request) (visitor, bool, *llm.Er
 	}
 	allowed, exact := originAllowed(origin, g.origins())
 	if !allowed {
-		return visitor{}, false, forbidden("the origin %q may not use this server: add it under origins in the settings if you trust it", short(origin))
+		return visitor{}, false, forbidden("the origin %q may not use this server: add it under origins in the settings if you trust it", brief.Text(origin))
 	}
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)

@@ -13,6 +13,7 @@ import (
 	"signalbox/backend/journal"
 	"signalbox/backend/llm"
 	"signalbox/backend/wire"
+	"signalbox/internal/brief"
 )
 
 // archive is the part of a journal that exports and replays need. *journal.Journal is one.
@@ -79,7 +80,7 @@ func (s *Server) uiExport(w *response, r *http.Request) error {
 	case "csv":
 		export, kind, ending = a.ExportCSV, "text/csv; charset=utf-8", "csv"
 	default:
-		return llm.Errorf(llm.CodeInvalid, "format must be jsonl or csv, not %q", short(format))
+		return llm.Errorf(llm.CodeInvalid, "format must be jsonl or csv, not %q", brief.Text(format))
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Disposition", `attachment; filename="signalbox-requests-`+time.Now().Format("2006-01-02")+"."+ending+`"`)

@@ -23,6 +23,7 @@ import (
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
 	"signalbox/backend/ollama"
+	"signalbox/internal/brief"
 )
 
 // Shop is where models come from and how they are changed. *models.Library and *downloads.Manager do the work.
@@ -34,8 +35,8 @@ type Shop struct {
 	MayPull   func() bool // clients may download, beside the window and the command line
 	Source    func() Source
 	Login     func(ctx context.Context, token string) (Login, error) // keeps a token for the hub; "" forgets it
-	Changed   func()                // the models have changed
-	Moved     func(to string) error // opens the library there and says so in the settings; nil: it stays
+	Changed   func()                                                 // the models have changed
+	Moved     func(to string) error                                  // opens the library there and says so in the settings; nil: it stays
 	Space     func(dir string) (free, total int64, err error)
 }
 
@@ -145,7 +146,7 @@ func (s *Server) pull(w *response, r *http.Request) error {
 		return err
 	}
 	if shop := s.deps.Shop; !visitorOf(r).ui && shop.MayPull != nil && !shop.MayPull() {
-		return forbidden("clients may not download models here: pull %s in the Signalbox window, or allow it in the settings", short(req.Model))
+		return forbidden("clients may not download models here: pull %s in the Signalbox window, or allow it in the settings", brief.Text(req.Model))
 	}
 	defer s.modelsChanged()
 	if !req.Stream {
@@ -189,7 +190,7 @@ func push(w *response, r *http.Request) error {
 	if model == "" {
 		return llm.Errorf(llm.CodeInvalid, "model is required")
 	}
-	return llm.Errorf(llm.CodeUnsupported, "%s cannot be pushed: Signalbox sends no models anywhere", short(model))
+	return llm.Errorf(llm.CodeUnsupported, "%s cannot be pushed: Signalbox sends no models anywhere", brief.Text(model))
 }
 
 func (s *Server) create(w *response, r *http.Request) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/brief"
 )
 
 // handler answers one route. An error before the first byte becomes the dialect's body.
@@ -118,7 +119,7 @@ func isV1(r *http.Request) bool { return r.URL.Path == "/v1" || strings.HasPrefi
 // mayChange keeps models from web pages: a page at http://localhost:3000 may chat, and its XSS may not delete.
 func mayChange(rt route, who visitor) error {
 	if rt.changes && who.origin != "" && !who.exact {
-		return forbidden("the origin %q may use models but not change them: add it under origins in the settings, letter by letter, if it should", short(who.origin))
+		return forbidden("the origin %q may use models but not change them: add it under origins in the settings, letter by letter, if it should", brief.Text(who.origin))
 	}
 	return nil
 }
@@ -158,7 +159,7 @@ func (s *Server) notFound(routes []route) http.Handler {
 		w := rw.(*response)
 		meant, ok := nearest(routes, r.URL.Path)
 		if !ok && isV1(r) {
-			s.fail(w, r, dialectOf(r), withStatus(http.StatusNotFound, llm.Errorf(llm.CodeInvalid, "unknown request URL: %s %s", r.Method, short(r.URL.Path))))
+			s.fail(w, r, dialectOf(r), withStatus(http.StatusNotFound, llm.Errorf(llm.CodeInvalid, "unknown request URL: %s %s", r.Method, brief.Text(r.URL.Path))))
 			return
 		}
 		if !ok {
@@ -166,7 +167,7 @@ func (s *Server) notFound(routes []route) http.Handler {
 			return
 		}
 		s.fail(w, r, meant.dialect, withStatus(http.StatusNotFound, llm.Errorf(llm.CodeInvalid,
-			"%s %s is not here: the URL is http://%s%s (%s)", r.Method, short(r.URL.Path), r.Host, short(meant.url), baseURL(r.Host, meant.url))))
+			"%s %s is not here: the URL is http://%s%s (%s)", r.Method, brief.Text(r.URL.Path), r.Host, brief.Text(meant.url), baseURL(r.Host, meant.url))))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/brief"
 )
 
 // BadJSON says what the JSON decoder's error means, in words for who sent the JSON and not for who wrote this program. Its
@@ -30,7 +31,7 @@ func BadJSON(err error) *llm.Error {
 		e.Param = wrong.Field
 		return e
 	case isUnknown:
-		return llm.Errorf(llm.CodeInvalid, "there is no field called %s here", Clip(unknown))
+		return llm.Errorf(llm.CodeInvalid, "there is no field called %s here", brief.Text(unknown))
 	}
 	return llm.Errorf(llm.CodeInvalid, "%w", err) // of a type that reads itself: a sentence already
 }
@@ -61,7 +62,7 @@ func kindOfValue(value string) string {
 	case kind == "bool":
 		return "boolean"
 	case digits != "":
-		return Clip(digits)
+		return brief.Text(digits)
 	}
 	return kind
 }
@@ -75,13 +76,4 @@ func a(kind string) string {
 		return "an " + kind
 	}
 	return "a " + kind
-}
-
-// Clip is text from outside, fit to be repeated in an answer: whole when it is short, else its beginning.
-func Clip(s string) string {
-	const most = 60
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"signalbox/internal/brief"
 )
 
 // KeepAlive takes "keep_alive": a number of seconds or a Go duration; negative is for ever, and too long is too. The errors
@@ -39,7 +41,7 @@ func parseKeepAlive(raw json.RawMessage) (time.Duration, error) {
 		}
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, fmt.Errorf("keep_alive: %q is no duration: write seconds as a number, or 5m, or 1h30m", Clip(text))
+			return 0, fmt.Errorf("keep_alive: %q is no duration: write seconds as a number, or 5m, or 1h30m", brief.Text(text))
 		}
 		if d < 0 {
 			return forever, nil

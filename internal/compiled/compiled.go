@@ -24,6 +24,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"signalbox/internal/disk"
 )
 
 // Key is all that a compiled model depends on.
@@ -315,16 +317,7 @@ func writeNote(dir string, a about) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".about-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when the rename worked
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filepath.Join(dir, noteFile))
+	return disk.Write(filepath.Join(dir, noteFile), append(text, '\n'))
 }
 
 func exists(path string) bool {

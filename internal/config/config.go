@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,27 +19,30 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"signalbox/internal/brief"
+	"signalbox/internal/disk"
 )
 
 // Settings are all that a user can choose. JSON names are those of settings.json and of /ui/settings.
 type Settings struct {
-	Port         int      `json:"port"`                              // of the API server; 0 picks a free one
-	KeepAlive    Duration `json:"keep_alive"`                        // how long an unused model stays loaded; negative: for ever
-	DefaultModel string   `json:"default_model"`                     // the window's choice for a new chat; empty: the first
-	Theme        string   `json:"theme"`                             // "system", "light" or "dark"
-	Preference   []string `json:"preference"`                        // device classes, best first
-	Origins      []string `json:"origins,omitempty"`                 // browser origins allowed beside the usual ones
-	EmulateNPU   bool     `json:"emulate_npu"`                       // the NPU plugin with the CPU standing in: slow, for tests
-	NPUPrompt    int      `json:"npu_prompt_limit"`                  // longest prompt the NPU is compiled for, tokens
-	NPUReserve   int      `json:"npu_response_reserve"`              // tokens kept for the answer there
-	Parallel     int      `json:"parallel"`                          // requests that take turns on one CPU or GPU
-	QueueLimit   int      `json:"queue_limit"`                       // waiting requests per device; one more is refused
-	RuntimeDir   string   `json:"runtime_dir,omitempty"`             // native libraries; empty: searched for
-	ModelsDir    string   `json:"models_dir,omitempty"`              // empty: models/ in the data folder
-	RetainDays   int      `json:"journal_retention_days"`            // records older than that are deleted
-	HubEndpoint  string   `json:"hub_endpoint,omitempty"`            // where models come from; empty: HF_ENDPOINT, or the Hugging Face hub
-	NoClientPull bool     `json:"refuse_client_downloads,omitempty"` // clients may not fetch models, the window and the command line may
-	SlotMemoryMB int      `json:"prefix_cache_megabytes"`            // conversations kept ready on a device, at most
+	Port         int      `json:"port"`                    // of the API server; 0 picks a free one
+	KeepAlive    Duration `json:"keep_alive"`              // how long an unused model stays loaded; negative: for ever
+	DefaultModel string   `json:"default_model"`           // the window's choice for a new chat; empty: the first
+	Theme        string   `json:"theme"`                   // "system", "light" or "dark"
+	Preference   []string `json:"preference"`              // device classes, best first
+	Origins      []string `json:"origins"`                 // browser origins allowed beside the usual ones
+	EmulateNPU   bool     `json:"emulate_npu"`             // the NPU plugin with the CPU standing in: slow, for tests
+	NPUPrompt    int      `json:"npu_prompt_limit"`        // longest prompt the NPU is compiled for, tokens
+	NPUReserve   int      `json:"npu_response_reserve"`    // tokens kept for the answer there
+	Parallel     int      `json:"parallel"`                // requests that take turns on one CPU or GPU
+	QueueLimit   int      `json:"queue_limit"`             // waiting requests per device; one more is refused
+	RuntimeDir   string   `json:"runtime_dir"`             // native libraries; empty: searched for
+	ModelsDir    string   `json:"models_dir"`              // empty: models/ in the data folder
+	RetainDays   int      `json:"journal_retention_days"`  // records older than that are deleted
+	HubEndpoint  string   `json:"hub_endpoint"`            // where models come from; empty: HF_ENDPOINT, or the Hugging Face hub
+	NoClientPull bool     `json:"refuse_client_downloads"` // clients may not fetch models, the window and the command line may
+	SlotMemoryMB int      `json:"prefix_cache_megabytes"`  // conversations kept ready on a device, at most
 
 	NeverFallBack bool  `json:"never_fall_back"`       // 503 instead of the CPU standing in for another device
 	BatteryNPU    bool  `json:"battery_prefers_npu"`   // on battery the NPU comes first
@@ -61,7 +66,7 @@ func Default() Settings {
 	return Settings{
 		Port: 11434, KeepAlive: Duration(5 * time.Minute), Theme: "system", Preference: []string{"NPU", "GPU", "CPU"},
 		NPUPrompt: 1024, NPUReserve: 128, Parallel: 4, QueueLimit: 512, RetainDays: 30, SlotMemoryMB: 512,
-		BatteryNPU: true, SidePrompt: 256, SideAnswer: 64, Pins: []Pin{}, Probe: true, BodyDays: 7,
+		BatteryNPU: true, SidePrompt: 256, SideAnswer: 64, Origins: []string{}, Pins: []Pin{}, Probe: true, BodyDays: 7,
 	}
 }
 
@@ -83,17 +88,21 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	}
 	switch v := v.(type) {
 	case float64:
-		*d = Duration(v * float64(time.Second))
+		// What no Duration can hold becomes the largest that one can: Check refuses it by its field's name.
+		*d = Duration(math.MaxInt64)
+		if seconds := v * float64(time.Second); math.Abs(seconds) < math.MaxInt64 {
+			*d = Duration(seconds)
+		}
 		return nil
 	case string:
 		parsed, err := time.ParseDuration(v)
 		if err != nil {
-			return fmt.Errorf("%q is not a duration such as 5m or 1h30m", v)
+			return fmt.Errorf("%q is not a duration such as 5m or 1h30m", brief.Text(v))
 		}
 		*d = Duration(parsed)
 		return nil
 	}
-	return fmt.Errorf("%s is not a duration such as \"5m\"", b)
+	return fmt.Errorf("%s is not a duration such as \"5m\"", brief.Text(string(b)))
 }
 
 // Check refuses values that cannot work, naming the setting.
@@ -116,19 +125,110 @@ func (s Settings) Check() error {
 		between("side_request_answer", s.SideAnswer, 1, 8192),
 		between("bodies_retention_days", s.BodyDays, 1, 36500),
 		checkPins(s.Pins),
+		checkOrigins(s.Origins),
+		checkEndpoint(s.HubEndpoint),
+	}
+	if s.KeepAlive > longestKeep {
+		errs = append(errs, fmt.Errorf("keep_alive must be at most %s; a negative one keeps models loaded for ever", time.Duration(longestKeep)))
 	}
 	if s.Theme != "system" && s.Theme != "light" && s.Theme != "dark" {
-		errs = append(errs, fmt.Errorf("theme must be system, light or dark, not %q", s.Theme))
+		errs = append(errs, fmt.Errorf("theme must be system, light or dark, not %q", brief.Text(s.Theme)))
 	}
 	if len(s.Preference) == 0 {
 		errs = append(errs, errors.New("preference must name at least one of NPU, GPU and CPU"))
 	}
 	for _, class := range s.Preference {
 		if class != "NPU" && class != "GPU" && class != "CPU" {
-			errs = append(errs, fmt.Errorf("preference has %q: only NPU, GPU and CPU are known", class))
+			errs = append(errs, fmt.Errorf("preference has %q: only NPU, GPU and CPU are known", brief.Text(class)))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// longestKeep is longer than any computer runs, and far from where durations end.
+const longestKeep = Duration(10 * 365 * 24 * time.Hour)
+
+// originForm is what the guard compares with: "*", or a scheme with a host, of which the first part or all may be "*", and
+// perhaps a port, which may be "*".
+var originForm = regexp.MustCompile(`^(\*|file://|[A-Za-z][A-Za-z0-9+.-]*://(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])(:(\*|[0-9]{1,5}))?)$`)
+
+func checkOrigins(origins []string) error {
+	var errs []error
+	for _, origin := range origins {
+		if !originForm.MatchString(origin) {
+			errs = append(errs, fmt.Errorf("origins: %q is no origin: write scheme://host or scheme://host:port without a path, such as https://app.example", brief.Text(origin)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// OpenToAll tells whether an origin of the settings or of OLLAMA_ORIGINS lets every web page in.
+func OpenToAll(origin string) bool {
+	switch strings.ToLower(strings.TrimSpace(origin)) {
+	case "*", "http://*", "https://*", "http://*:*", "https://*:*":
+		return true
+	}
+	return false
+}
+
+func checkEndpoint(endpoint string) error {
+	if endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return fmt.Errorf("hub_endpoint: %q is no address of a hub: write one such as https://huggingface.co", brief.Text(endpoint))
+	}
+	return nil
+}
+
+// CheckChange is Check for settings that take the place of was. It refuses folders that cannot be used as well, those that
+// are new: one whose disk is not plugged in today is no reason to refuse a change of the theme, or the whole file.
+func (s Settings) CheckChange(was Settings) error {
+	errs := []error{s.Check()}
+	if s.ModelsDir != was.ModelsDir && s.ModelsDir != "" {
+		errs = append(errs, named("models_dir", writable(s.ModelsDir)))
+	}
+	if s.RuntimeDir != was.RuntimeDir && s.RuntimeDir != "" {
+		errs = append(errs, named("runtime_dir", folder(s.RuntimeDir)))
+	}
+	return errors.Join(errs...)
+}
+
+func named(setting string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", setting, err)
+}
+
+// folder refuses a path that is no folder.
+func folder(path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%q must be the full path of a folder", brief.Text(path))
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no folder %s: make it first", path)
+	case err != nil:
+		return fmt.Errorf("the folder cannot be used: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a folder", path)
+	}
+	return nil
+}
+
+// writable refuses a folder that nothing can be put into. Only trying tells.
+func writable(path string) error {
+	if err := folder(path); err != nil {
+		return err
+	}
+	probe, err := os.MkdirTemp(path, ".signalbox-*")
+	if err != nil {
+		return fmt.Errorf("nothing can be written into %s: choose another folder, or change who may write there", path)
+	}
+	return os.Remove(probe)
 }
 
 var pinnable = regexp.MustCompile(`^(?i:npu|gpu|cpu)(:[0-9]{1,2})?$`)
@@ -140,7 +240,7 @@ func checkPins(pins []Pin) error {
 			errs = append(errs, fmt.Errorf("pins: entry %d names neither a model nor a client", i+1))
 		}
 		if !pinnable.MatchString(pin.Device) {
-			errs = append(errs, fmt.Errorf("pins: %q is no device: use npu, gpu, gpu:1 or cpu", pin.Device))
+			errs = append(errs, fmt.Errorf("pins: %q is no device: use npu, gpu, gpu:1 or cpu", brief.Text(pin.Device)))
 		}
 	}
 	return errors.Join(errs...)
@@ -185,27 +285,13 @@ func (s Settings) Save(path string) error {
 	}
 	if _, err := read(path); err == nil {
 		if old, err := os.ReadFile(path); err == nil {
-			_ = writeSynced(path+".bak", old) // a copy for a bad day: its loss is no reason to refuse the change
+			_ = disk.Write(path+".bak", old) // a copy for a bad day: its loss is no reason to refuse the change
 		}
 	}
-	if err := writeSynced(path, append(text, '\n')); err != nil {
-		return fmt.Errorf("save the settings to %s: %w", path, err)
+	if err := disk.Write(path, append(text, '\n')); err != nil {
+		return fmt.Errorf("save the settings: %w", err)
 	}
 	return nil
-}
-
-func writeSynced(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".settings-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone already when the rename worked
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // Address is where the API server listens.

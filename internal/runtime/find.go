@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/disk"
 )
 
 // Runtime is a folder of native libraries that was checked: openvino/libs, openvino_tokenizers/lib, tvm_ffi/lib, xgrammar.
@@ -272,17 +273,5 @@ func (m marker) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(dir, markerName+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-	_, err = file.Write(append(data, '\n'))
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Chmod(file.Name(), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), filepath.Join(dir, markerName))
+	return disk.WriteMode(filepath.Join(dir, markerName), append(data, '\n'), 0o644)
 }
