@@ -9,11 +9,15 @@ import (
 	"signalbox/internal/openvino"
 )
 
-// compile compiles a model, or takes what was kept of it. Trouble with what is kept costs time: it is compiled anew, in the end
+// compile compiles a model, or, with keep, takes what was kept of it. Trouble with what is kept costs time: it is compiled anew, in the end
 // without keeping it.
-func (r *Runner) compile(core *openvino.Core, model *openvino.Model, ref llm.ModelRef, properties openvino.Properties, progress func(llm.Phase)) (*openvino.CompiledModel, error) {
+func (r *Runner) compile(core *openvino.Core, model *openvino.Model, ref llm.ModelRef, properties openvino.Properties, keep bool, progress func(llm.Phase)) (*openvino.CompiledModel, error) {
 	phase := "compiling for " + r.class()
-	folder, err := r.folder(core, ref, properties)
+	var folder compiled.Folder
+	var err error
+	if keep {
+		folder, err = r.folder(core, ref, properties)
+	}
 	if err != nil {
 		r.options.Log.Warn("compiled models are not kept", "model", ref.Name, "error", err)
 	}

@@ -109,7 +109,7 @@ func (e *embedder) open(ctx context.Context, r *Runner, core *openvino.Core, ref
 	}
 	properties := openvino.Properties{"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1"}
 	maps.Copy(properties, r.options.Properties)
-	if e.model, err = r.compile(core, model, ref, properties, progress); err != nil {
+	if e.model, err = r.compile(core, model, ref, properties, true, progress); err != nil {
 		return err
 	}
 	if e.inputs, err = e.model.Inputs(); err != nil {

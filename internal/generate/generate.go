@@ -111,6 +111,9 @@ func (c *chat) only(ctx context.Context, req llm.GenerateRequest) (*slot, error)
 
 // goOn tells whether to go on in slot s from its first keep tokens, rather than to begin again.
 func (c *chat) goOn(s *slot, keep, total int) bool {
+	if c.pages != nil {
+		return true // a token on top of a cache costs no more than one of a new prompt, and there are fewer
+	}
 	dead := s.cached() - keep
 	if dead > 0 && !c.trimmable {
 		return false
@@ -168,9 +171,7 @@ func (r *Runner) answer(ctx context.Context, c *chat, s *slot, a *answer) error 
 	}
 }
 
-// prefill computes the part of the prompt that is not in the slot. Several tokens on top of a cache are slow on the CPU (1,024 on top of
-// 1,024 take seven times as long as the first ones), so a prompt is computed in one inference where its time allows, also when
-// others wait for the device: with chunks they would wait longer.
+// prefill computes the part of the prompt that is not in the slot.
 func (r *Runner) prefill(ctx context.Context, c *chat, s *slot, a *answer) (logits []float32, err error) {
 	rest := a.request.Tokens[len(s.tokens):]
 	for len(rest) > 0 {
@@ -183,12 +184,20 @@ func (r *Runner) prefill(ctx context.Context, c *chat, s *slot, a *answer) (logi
 	return logits, nil
 }
 
+// pagedChunk is how many tokens of a prompt one inference computes where attention is paged: no slower than all at once (measured with
+// 2,048), and after each of them others get their turn and a cancel takes effect.
+const pagedChunk = 512
+
 // patience is how long one inference may take, for nothing else runs and nobody can cancel meanwhile.
 const patience = 20 * time.Second
 
-// chunk is how many of n prompt tokens to compute in the next inference: all up to the limit, and up to four times as many where
-// that is seen to be quick. A seeded answer does not depend on what was seen.
+// chunk is how many of n prompt tokens to compute in the next inference. Where the cache is in states, several tokens on top of it are
+// slow on the CPU (1,024 on top of 1,024 take seven times as long as the first ones), so there it is all up to the limit, and up to
+// four times as many where that is seen to be quick. A seeded answer does not depend on what was seen.
 func (c *chat) chunk(n int, seeded bool) int {
+	if c.pages != nil {
+		return min(n, pagedChunk, c.limits.chunk)
+	}
 	if n <= c.limits.chunk {
 		return n
 	}

@@ -377,7 +377,7 @@ func TestCompiledModelsAreKeptAndDamageCostsTimeAlone(t *testing.T) {
 	ref := model(t)
 	ref.Digest = "sha256:1"
 	load := func(cache, driver string) (string, []string) {
-		r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", CacheDir: cache, Driver: driver})
+		r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", CacheDir: cache, Driver: driver, States: true})
 		var phases []string
 		_, err := r.Load(context.Background(), llm.LoadRequest{Model: ref}, func(p llm.Phase) { phases = append(phases, p.Name) })
 		require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"signalbox/backend/llm"
-	"signalbox/internal/generate/constrain/schema"
+	"signalbox/backend/schema"
 )
 
 const person = `{"type":"object","properties":{"name":{"type":"string","maxLength":40},"age":{"type":"integer","minimum":0,"maximum":150},` +

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -30,6 +31,7 @@ type chat struct {
 	limits    limits
 	trimmable bool // a tail of the cache can be masked out
 	slots     slots
+	pages     *pages // nil: each conversation's cache is in an infer request of its own
 	pace      pace
 	grammars  *constrain.Compiler
 
@@ -113,7 +115,7 @@ func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm
 		return err
 	}
 	c.limits = plan.limits
-	model, entry, err := r.readChat(core, req.Model)
+	model, entry, paged, err := r.readChat(core, req.Model, known)
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,8 @@ func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if c.model, err = r.compile(core, model, req.Model, plan.properties, progress); err != nil {
+	// The CPU plugin cannot read paged attention back from its cache: it would compile and write the whole model anew each time.
+	if c.model, err = r.compile(core, model, req.Model, plan.properties, !paged, progress); err != nil {
 		return err
 	}
 	if err := c.ports(); err != nil {
@@ -131,6 +134,9 @@ func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm
 	cached, _ := c.model.Property("LOADED_FROM_CACHE")
 	c.loaded = llm.Loaded{ContextLimit: c.limits.context, PromptLimit: c.limits.prompt, Cached: cached == "YES"}
 	c.slots.limit, c.slots.bytes = r.options.SlotMemory, entry.memory(c.model)
+	if c.pages != nil {
+		c.slots.bytes = c.pages.memory
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -150,14 +156,21 @@ func (c *chat) ports() error {
 	for _, p := range ports {
 		c.inputs[p.Name] = true
 	}
-	if !c.inputs["input_ids"] || !c.inputs["attention_mask"] {
-		return llm.Errorf(llm.CodeUnsupported, "%s is not a language model this engine can run: it lacks input_ids or attention_mask", c.name)
+	if !c.inputs["input_ids"] {
+		return llm.Errorf(llm.CodeUnsupported, "%s is not a language model this engine can run: it lacks input_ids", c.name)
 	}
-	known := []string{"input_ids", "attention_mask", "position_ids", "beam_idx", ir.Positions, ir.Mask}
+	if c.inputs["key_cache.0"] {
+		c.pages, err = newPages(c, ports)
+		return err
+	}
+	known := []string{"input_ids", "attention_mask", "position_ids", "beam_idx", ir.Positions}
 	for name := range c.inputs {
 		if !slices.Contains(known, name) {
 			return llm.Errorf(llm.CodeUnsupported, "%s needs an input %q that this engine does not know", c.name, name)
 		}
+	}
+	if !c.inputs["attention_mask"] {
+		return llm.Errorf(llm.CodeUnsupported, "%s is not a language model this engine can run: it lacks attention_mask", c.name)
 	}
 	return nil
 }
@@ -205,6 +218,9 @@ func (c *chat) close() {
 		c.grammars.Close()
 	}
 	c.slots.close()
+	if c.pages != nil {
+		c.pages.close()
+	}
 	if c.single != nil {
 		c.single.close()
 	}
@@ -233,46 +249,79 @@ func (e entry) memory(model *openvino.CompiledModel) func(int) int64 {
 	return func(entries int) int64 { return int64(entries) * perEntry }
 }
 
-// readChat reads the model: for CPU and GPU with the head sliced, for the NPU, whose plugin does that itself, as it is.
-func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef) (*openvino.Model, entry, error) {
-	path := filepath.Join(ref.Dir, "openvino_model.xml")
+// readChat reads the model: for CPU and GPU with the head sliced, and on the CPU, where that is seen to be possible, with its attention
+// paged; for the NPU, whose plugin does all that itself, as it is.
+func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts) (m *openvino.Model, e entry, paged bool, err error) {
+	path, weights := filepath.Join(ref.Dir, "openvino_model.xml"), filepath.Join(ref.Dir, "openvino_model.bin")
 	g, err := ir.Read(path)
 	if err != nil {
-		return nil, entry{}, err
+		return nil, entry{}, false, err
 	}
-	e := cacheEntry(g)
+	e = cacheEntry(g)
 	if r.class() == llm.NPU {
-		m, err := core.ReadModel(path, "")
-		return m, e, err
+		m, err = core.ReadModel(path, "")
+		return m, e, false, err
 	}
-	if err := ir.SliceHead(g); err != nil {
-		r.options.Log.Warn("the head is not sliced: prompts take about twice the time", "model", ref.Name, "reason", err)
-	}
-	if r.class() == llm.CPU && !r.options.OwnMask {
-		if err := takeMask(g, ref.Dir); err != nil {
-			r.options.Log.Debug("the model makes its own attention mask", "model", ref.Name, "reason", err)
+	paged = r.class() == llm.CPU && !r.options.States
+	if paged {
+		if err := r.canPage(g, known, path, weights); err != nil {
+			r.options.Log.Info("the model's attention is not paged: long prompts and second turns take longer", "model", ref.Name, "reason", err)
+			paged = false
 		}
 	}
-	m, err := readChanged(core, g, filepath.Join(ref.Dir, "openvino_model.bin"))
-	return m, e, err
+	if err := ir.SliceHead(g, paged); err != nil {
+		r.options.Log.Warn("the head is not sliced: prompts take about twice the time", "model", ref.Name, "reason", err)
+	}
+	m, err = readChanged(core, g, weights)
+	if err == nil && paged {
+		err = r.page(m, path)
+	}
+	return m, e, paged, err
 }
 
-// takeMask lets the model take its attention mask from us, where that is seen to be the same. A window that is told of in
-// the model's config only would not be seen.
-func takeMask(g *ir.Graph, dir string) error {
-	known, err := readFacts(dir)
+// page pages the model's attention. Should that end the process, against what canPage saw, then the note that it leaves keeps the next
+// process from trying it again with the same model and runtime.
+func (r *Runner) page(m *openvino.Model, path string) error {
+	if r.options.CacheDir == "" {
+		return m.PageAttention()
+	}
+	note := r.pagingNote(path)
+	err := os.MkdirAll(r.options.CacheDir, 0o700)
+	if err == nil {
+		err = os.WriteFile(note, []byte(path), 0o600)
+	}
 	if err != nil {
-		return err
+		r.options.Log.Warn("no note of the attempt to page a model can be left", "error", err) // a full disk costs no answer
+	}
+	defer os.Remove(note)
+	return m.PageAttention()
+}
+
+// pagingNote is the file that is there while the model at path is being paged.
+func (r *Runner) pagingNote(path string) string {
+	version, _ := r.Version()
+	sum := sha256.Sum256([]byte(path + "\x00" + version))
+	return filepath.Join(r.options.CacheDir, fmt.Sprintf("paging-%x", sum[:8]))
+}
+
+// canPage tells why the attention must not be paged; nil: it can be. A window that is told of in the model's config only would
+// not be seen in the graph.
+func (r *Runner) canPage(g *ir.Graph, known facts, path, weights string) error {
+	if r.options.CacheDir != "" {
+		note := r.pagingNote(path)
+		if _, err := os.Stat(note); err == nil {
+			return fmt.Errorf("an earlier attempt ended the process (remove %s to try again)", note)
+		}
 	}
 	if known.Sliding {
 		return errors.New("its attention looks back over a window only")
 	}
-	f, weights, err := openWeights(filepath.Join(dir, "openvino_model.bin"))
+	f, w, err := openWeights(weights)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return ir.TakeMask(g, weights)
+	return ir.CanPage(g, w)
 }
 
 // readChanged reads changed XML with the weights where they are. By way of a private file, for then OpenVINO maps the weights

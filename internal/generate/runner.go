@@ -36,7 +36,7 @@ type Options struct {
 	SlotMemory   int64               // bytes for the KV caches of conversations that are not running, usually DefaultSlotMemory; 0: none is kept
 	PrefillLimit int                 // most prompt tokens in one inference; 0: 2048
 	Properties   openvino.Properties // compile properties that override ours, for measuring
-	OwnMask      bool                // let models make their attention mask themselves, for comparing
+	States       bool                // keep KV caches in the states of infer requests, not in pages, for comparing
 	Log          *slog.Logger        // nil: none
 	Worn         func(error)         // called once when this process should be replaced: a thread is lost to a native call, and no answer runs
 }

@@ -12,6 +12,7 @@ type CompiledModel struct {
 type Port struct {
 	Name string // one of its names; empty when it has none
 	Type ElementType
+	Dims []int64 // -1: any; nil: a number of dimensions that is not fixed
 }
 
 // Inputs lists the inputs in order.
@@ -62,11 +63,47 @@ func (c *CompiledModel) port(model, at, index uintptr) (Port, error) {
 	if err := c.lib.call("read a port's type", c.lib.fn.portType, port, uintptr(unsafe.Pointer(&out.Type))); err != nil {
 		return Port{}, err
 	}
+	var err error
+	if out.Dims, err = c.lib.portDims(port); err != nil {
+		return Port{}, err
+	}
 	var name *byte
 	if err := c.lib.call("read a port's name", c.lib.fn.portName, port, uintptr(unsafe.Pointer(&name))); err == nil {
 		out.Name = c.lib.takeString(name) // a port without a name is an error to OpenVINO, not to us
 	}
 	return out, nil
+}
+
+// typedef struct { int64_t min; int64_t max; } ov_dimension_t, ov_rank_t;
+type dimension struct {
+	least, most int64
+}
+
+// typedef struct { ov_rank_t rank; ov_dimension_t* dims; } ov_partial_shape_t;
+type partialShape struct {
+	rank dimension
+	dims *dimension
+}
+
+// ov_status_e ov_port_get_partial_shape(const ov_output_const_port_t* port, ov_partial_shape_t* partial_shape)
+// void ov_partial_shape_free(ov_partial_shape_t* partial_shape)
+func (l *Library) portDims(port uintptr) ([]int64, error) {
+	shape := new(partialShape)
+	if err := l.call("read a port's shape", l.fn.portShape, port, uintptr(unsafe.Pointer(shape))); err != nil {
+		return nil, err
+	}
+	defer l.callVoid(l.fn.partialShapeFree, uintptr(unsafe.Pointer(shape)))
+	if shape.rank.least != shape.rank.most {
+		return nil, nil
+	}
+	dims := make([]int64, shape.rank.least)
+	for i := range dims {
+		d := unsafe.Slice(shape.dims, len(dims))[i]
+		if dims[i] = d.least; d.least != d.most {
+			dims[i] = -1
+		}
+	}
+	return dims, nil
 }
 
 // Property reads a setting that the device chose or was given.

@@ -61,6 +61,7 @@ func load(dir string) (*Library, error) {
 	if err := lib.fn.bind(handle); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
+	lib.fn.bindPass(handle, path)
 	lib.version, err = lib.readVersion()
 	if err != nil {
 		return nil, err
@@ -121,7 +122,9 @@ type functions struct {
 	getOutputAt                                            uintptr
 	tensorCreate, tensorStrings, tensorFree, tensorReshape uintptr
 	tensorData, tensorType, tensorSize, tensorShape        uintptr
-	shapeFree                                              uintptr
+	shapeFree, portShape, partialShapeFree, tensorBytes    uintptr
+
+	passCreate, passRun, destroy uintptr // 0: not exported
 }
 
 func (f *functions) names() map[string]*uintptr {
@@ -146,6 +149,8 @@ func (f *functions) names() map[string]*uintptr {
 		"ov_tensor_set_shape": &f.tensorReshape, "ov_tensor_data": &f.tensorData,
 		"ov_tensor_get_element_type": &f.tensorType, "ov_tensor_get_size": &f.tensorSize,
 		"ov_tensor_get_shape": &f.tensorShape, "ov_shape_free": &f.shapeFree,
+		"ov_tensor_get_byte_size":   &f.tensorBytes,
+		"ov_port_get_partial_shape": &f.portShape, "ov_partial_shape_free": &f.partialShapeFree,
 	}
 }
 

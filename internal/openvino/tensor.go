@@ -34,7 +34,8 @@ type Element interface {
 	uint8 | int32 | int64 | float32
 }
 
-func typeOf[T Element]() ElementType {
+// TypeOf is the element type that T stands for.
+func TypeOf[T Element]() ElementType {
 	switch any(*new(T)).(type) {
 	case uint8:
 		return U8
@@ -190,7 +191,7 @@ func Data[T Element](t *Tensor) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := typeOf[T](); typ != want {
+	if want := TypeOf[T](); typ != want {
 		return nil, fmt.Errorf("tensor holds %v, not %v", typ, want)
 	}
 	n, err := t.Len()
@@ -209,9 +210,29 @@ func Data[T Element](t *Tensor) ([]T, error) {
 	return unsafe.Slice(data, n), nil
 }
 
+// Bytes shows the tensor's memory in place, whatever the type of its elements; it lives as long as what Data gives.
+//
+// ov_status_e ov_tensor_get_byte_size(const ov_tensor_t* tensor, size_t* byte_size)
+func (t *Tensor) Bytes() ([]byte, error) {
+	p, err := t.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer t.release()
+	var n uintptr
+	if err := t.lib.call("read a tensor's size", t.lib.fn.tensorBytes, p, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {
+		return nil, err
+	}
+	var data *byte
+	if err := t.lib.call("read a tensor's data", t.lib.fn.tensorData, p, uintptr(unsafe.Pointer(&data))); err != nil {
+		return nil, err
+	}
+	return unsafe.Slice(data, n), nil
+}
+
 // TensorOf makes a tensor that holds a copy of values.
 func TensorOf[T Element](l *Library, values []T, dims ...int64) (*Tensor, error) {
-	t, err := l.NewTensor(typeOf[T](), dims...)
+	t, err := l.NewTensor(TypeOf[T](), dims...)
 	if err != nil {
 		return nil, err
 	}

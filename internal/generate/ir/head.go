@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Positions is the input that SliceHead adds: i64 [rows, wanted, 1], for each row the positions in this inference's tokens
-// whose logits are wanted.
+// Positions is the input that SliceHead adds: the positions in this inference's tokens whose logits are wanted, i64: for each row
+// [rows, wanted, 1], or, of a list of tokens, [wanted, 1].
 const Positions = "signalbox_positions"
 
 // passing are the operations that may stand between the head's MatMul and the logits: scaling, soft-capping, bias.
@@ -16,8 +16,8 @@ var passing = []string{"Convert", "Multiply", "Divide", "Tanh", "Add", "Subtract
 // SliceHead makes a language model compute logits only where Positions asks. Without it the head multiplies every token of a
 // prompt by the whole vocabulary, for half of the prefill's time, and only the last row is ever used.
 // GatherND needs no constants, which an IR keeps in its weights file. The error says why a model cannot be sliced; the graph
-// is then as it was.
-func SliceHead(g *Graph) error {
+// is then as it was. list: the model will get a list of tokens, in its first dimension, and not rows of them.
+func SliceHead(g *Graph, list bool) error {
 	result := logits(g)
 	if result == nil {
 		return fmt.Errorf("no output is called logits")
@@ -34,13 +34,28 @@ func SliceHead(g *Graph) error {
 	}
 	_, hidden := g.Source(head, 0)
 	pin := head.Inputs[0]
-	positions := g.Add(`<layer id="%d" name="`+Positions+`" type="Parameter" version="opset1"><data shape="?,?,1" element_type="i64"/>`+
-		`<output><port id="0" precision="I64" names="`+Positions+`"><dim>-1</dim><dim>-1</dim><dim>1</dim></port></output></layer>`, nil)
-	dims := fmt.Sprintf("<dim>-1</dim><dim>-1</dim><dim>%d</dim>", pin.Dims[2])
-	gather := g.Add(`<layer id="%d" name="signalbox_gather" type="GatherND" version="opset8"><data batch_dims="1"/>`+
-		`<input><port id="0" precision="%[2]s">%[3]s</port><port id="1" precision="I64"><dim>-1</dim><dim>-1</dim><dim>1</dim></port></input>`+
-		`<output><port id="2" precision="%[2]s">%[3]s</port></output></layer>`, []Port{hidden, {positions, 0}}, pin.Precision, dims)
+	shape, batch := []int64{-1, -1, 1}, 1
+	if list {
+		shape, batch = shape[1:], 0
+	}
+	text := strings.NewReplacer("-1", "?", " ", ",", "[", "", "]", "").Replace(fmt.Sprint(shape))
+	positions := g.Add(`<layer id="%d" name="`+Positions+`" type="Parameter" version="opset1"><data shape="%s" element_type="i64"/>`+
+		`<output><port id="0" precision="I64" names="`+Positions+`">%s</port></output></layer>`, nil, text, dims(shape))
+	hiddenDims := dims([]int64{-1, -1, pin.Dims[2]})
+	gather := g.Add(`<layer id="%d" name="signalbox_gather" type="GatherND" version="opset8"><data batch_dims="%[2]d"/>`+
+		`<input><port id="0" precision="%[3]s">%[4]s</port><port id="1" precision="I64">%[5]s</port></input>`+
+		`<output><port id="2" precision="%[3]s">%[4]s</port></output></layer>`,
+		[]Port{hidden, {positions, 0}}, batch, pin.Precision, hiddenDims, dims(shape))
 	return g.Feed(head, 0, Port{gather, 2})
+}
+
+// dims is a shape as an IR writes that of a port.
+func dims(shape []int64) string {
+	var text strings.Builder
+	for _, n := range shape {
+		fmt.Fprintf(&text, "<dim>%d</dim>", n)
+	}
+	return text.String()
 }
 
 // logits is the result called logits, or the only one.

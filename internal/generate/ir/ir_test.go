@@ -40,7 +40,7 @@ func TestUnchangedGraphIsTheSameText(t *testing.T) {
 
 func TestHeadIsSlicedBeforeItsMatMul(t *testing.T) {
 	g := read(t, "openvino_model.xml")
-	require.NoError(t, ir.SliceHead(g))
+	require.NoError(t, ir.SliceHead(g, false))
 	again, err := ir.Parse(g.Bytes())
 	require.NoError(t, err)
 	gathers := again.Layers("GatherND")
@@ -139,7 +139,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		_ = ir.SliceHead(g)
+		_ = ir.SliceHead(g, true)
 		_, _ = ir.Uncut(g, w)
 		_, _ = ir.ReadVocabulary(g, w)
 		_ = ir.CutText(g)
@@ -157,17 +157,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-func TestAttentionTakesItsMaskFromOutside(t *testing.T) {
-	g := read(t, "openvino_model.xml")
-	require.NoError(t, ir.TakeMask(g, weights(t, "openvino_model.bin")))
-	again, err := ir.Parse(g.Bytes())
-	require.NoError(t, err)
-	layers := again.Layers("ScaledDotProductAttention")
-	require.Len(t, layers, 30)
-	for _, l := range layers {
-		mask, _ := again.Source(l, 3)
-		assert.Equal(t, ir.Mask, mask.Name)
-	}
+func TestPlainAttentionCanBePaged(t *testing.T) {
+	require.NoError(t, ir.CanPage(read(t, "openvino_model.xml"), weights(t, "openvino_model.bin")))
 }
 
 // windows is a weights file in which each scalar is the same number.
@@ -181,13 +172,13 @@ func (w windows) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-func TestMaskWithAWindowStaysTheModelsOwn(t *testing.T) {
+func TestAttentionWithAWindowIsNotPaged(t *testing.T) {
 	w := weights(t, "openvino_model.bin")
 	w.ReaderAt = windows{w.ReaderAt}
-	assert.ErrorContains(t, ir.TakeMask(read(t, "openvino_model.xml"), w), "is 4096: a window?")
+	assert.ErrorContains(t, ir.CanPage(read(t, "openvino_model.xml"), w), "is 4096: a window?")
 }
 
-func TestOtherMasksStayTheModelsOwn(t *testing.T) {
+func TestOtherAttentionIsNotPaged(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(testenv.ChatModel(t), "openvino_model.xml"))
 	require.NoError(t, err)
 	for name, change := range map[string][2]string{
@@ -202,8 +193,7 @@ func TestOtherMasksStayTheModelsOwn(t *testing.T) {
 			require.NotEqual(t, string(text), changed)
 			g, err := ir.Parse([]byte(changed))
 			require.NoError(t, err)
-			require.Error(t, ir.TakeMask(g, weights(t, "openvino_model.bin")))
-			assert.Equal(t, changed, string(g.Bytes()), "the graph is as it was")
+			require.Error(t, ir.CanPage(g, weights(t, "openvino_model.bin")))
 		})
 	}
 }

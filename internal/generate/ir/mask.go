@@ -8,9 +8,6 @@ import (
 	"strings"
 )
 
-// Mask is the input that TakeMask adds: f32 [rows, 1, tokens, cache + tokens], what is added to each attention score.
-const Mask = "signalbox_mask"
-
 // masking are the operations that a plain causal mask is made of.
 var masking = []string{
 	"Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "Broadcast", "Concat", "Convert", "Equal", "Gather", "GatherElements", "GatherND",
@@ -26,15 +23,24 @@ const (
 	endOfAxis       = 1 << 30 // and above
 )
 
-// TakeMask makes all attention layers take their mask from the input Mask. In each inference the model makes the same mask anew out of
-// attention_mask in some forty small operations on the whole matrix, for a tenth of the time of a step of a small model.
-//
-// It does so only where the model's own mask is seen to be the plain causal one: the same for all heads, made of attention_mask, of shapes
-// and of numbers that cannot be a window's length. The error says why not; the graph is then as it was.
-func TakeMask(g *Graph, w Weights) error {
+// CanPage tells why the model's attention must not be paged; nil: it can be. Paging replaces each attention layer with its states by one
+// operation that makes a causal mask itself. So the model's own mask must be seen to be the plain causal one: the same for all heads,
+// made of attention_mask, of shapes and of numbers that cannot be a window's length. And all state must be that of such layers.
+func CanPage(g *Graph, w Weights) error {
 	layers := g.Layers("ScaledDotProductAttention")
 	if len(layers) == 0 {
 		return fmt.Errorf("it has no attention layers of a known kind")
+	}
+	if states := len(g.Layers("ReadValue")); states != 2*len(layers) {
+		return fmt.Errorf("it has %d states for %d attention layers", states, len(layers))
+	}
+	for _, p := range g.Layers("Parameter") {
+		if !slices.ContainsFunc(pageable, func(name string) bool { return slices.Contains(strings.Split(p.Outputs[0].Names, ","), name) }) {
+			return fmt.Errorf("it has an input %s", p.Name)
+		}
+	}
+	if n := len(g.Layers("Parameter")); n != len(pageable) {
+		return fmt.Errorf("it has %d inputs, not %s", n, strings.Join(pageable, ", "))
 	}
 	seen := map[int]bool{}
 	for _, l := range layers {
@@ -53,15 +59,11 @@ func TakeMask(g *Graph, w Weights) error {
 			return fmt.Errorf("the mask of %s: %w", l.Name, err)
 		}
 	}
-	mask := g.Add(`<layer id="%d" name="`+Mask+`" type="Parameter" version="opset1"><data shape="?,1,?,?" element_type="f32"/>`+
-		`<output><port id="0" precision="FP32" names="`+Mask+`"><dim>-1</dim><dim>1</dim><dim>-1</dim><dim>-1</dim></port></output></layer>`, nil)
-	for _, l := range layers {
-		if err := g.Feed(l, 3, Port{mask, 0}); err != nil {
-			return err
-		}
-	}
 	return nil
 }
+
+// pageable are the inputs of a model whose attention can be paged.
+var pageable = []string{"input_ids", "attention_mask", "position_ids", "beam_idx"}
 
 // plainMask walks back over what l is computed from, as far as attention_mask, shapes and constants.
 func plainMask(g *Graph, w Weights, l *Layer, seen map[int]bool) error {

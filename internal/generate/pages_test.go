@@ -1,0 +1,130 @@
+package generate_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"signalbox/backend/llm"
+	"signalbox/internal/generate"
+	"signalbox/internal/openvino"
+	"signalbox/internal/testenv"
+)
+
+// Both compute the same in another order. At full precision the probabilities agree.
+func TestPagesGiveWhatStatesGive(t *testing.T) {
+	full := openvino.Properties{"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+	open := func(states bool) *generate.Runner {
+		r := generate.New(generate.Options{
+			Runtime: testenv.Runtime(t), Device: "CPU", States: states, Properties: full, SlotMemory: generate.DefaultSlotMemory,
+		})
+		_, err := r.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
+		require.NoError(t, err)
+		return r
+	}
+	states, pages := open(true), open(false)
+	defer states.Close()
+	defer pages.Close()
+
+	long := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 110)
+	for name, messages := range map[string][]llm.Message{
+		"short": {user(france)},
+		"long":  {user(long + "What does the fox do?")},
+		"turns": {user(long + "What does the fox do?"), assistant("It jumps."), user("And the dog?")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := func(r *generate.Runner) (tokens []llm.TokenLogprob) {
+				_, err := r.Generate(context.Background(), llm.GenerateRequest{
+					Model: model(t), Tokens: prepare(t, pages, messages...), MaxTokens: 12, Logprobs: true,
+				}, func(d llm.Delta) error { tokens = append(tokens, d.Logprobs...); return nil })
+				require.NoError(t, err)
+				return tokens
+			}
+			want, got := answer(states), answer(pages)
+			require.NotEmpty(t, want)
+			for i := range want {
+				assert.Equal(t, want[i].Token, got[i].Token)
+				assert.InDelta(t, want[i].Logprob, got[i].Logprob, 0.001)
+			}
+		})
+	}
+}
+
+// A cache that grows, shrinks and is shared out again must not mix conversations up.
+func TestPagesThatWereGivenBackServeOthers(t *testing.T) {
+	r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", SlotMemory: 8 << 20})
+	defer r.Close()
+	_, err := r.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
+	require.NoError(t, err)
+	ask := func(owner string, n int) result {
+		ids := prepare(t, r, user(strings.Repeat(owner+" ", n)+france))
+		return run(t, r, llm.GenerateRequest{Tokens: ids, MaxTokens: 8, Owner: owner})
+	}
+	alone := map[string]result{}
+	for _, owner := range []string{"red", "blue", "green"} {
+		alone[owner] = ask(owner, 300)
+		require.NoError(t, alone[owner].err)
+	}
+	// Each of these takes more than the limit, so that the ones before are thrown out.
+	for range 3 {
+		require.NoError(t, ask("black", 1500).err)
+	}
+	for owner, want := range alone {
+		got := ask(owner, 300)
+		require.NoError(t, got.err)
+		assert.Equal(t, want.text, got.text)
+	}
+}
+
+// The CPU plugin cannot read paged attention back from a cache, but would write it each time: neither the time nor the disk is spent.
+func TestPagedModelsLeaveNothingInTheCache(t *testing.T) {
+	cache := t.TempDir()
+	r := generate.New(generate.Options{Runtime: testenv.Runtime(t), Device: "CPU", CacheDir: cache})
+	defer r.Close()
+	loaded, err := r.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
+	require.NoError(t, err)
+	assert.False(t, loaded.Cached)
+	assert.Contains(t, sentence(t, r), "Paris")
+	left, err := os.ReadDir(cache)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// What a process leaves that paging ended: the next one runs the model another way.
+func TestModelThatEndedAProcessIsNotPagedAgain(t *testing.T) {
+	cache := t.TempDir()
+	var log strings.Builder
+	open := func() *generate.Runner {
+		r := generate.New(generate.Options{
+			Runtime: testenv.Runtime(t), Device: "CPU", CacheDir: cache, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		t.Cleanup(func() { _ = r.Close() })
+		return r
+	}
+	version, err := open().Version()
+	require.NoError(t, err)
+	path := filepath.Join(testenv.ChatModel(t), "openvino_model.xml")
+	sum := sha256.Sum256([]byte(path + "\x00" + version))
+	require.NoError(t, os.WriteFile(filepath.Join(cache, fmt.Sprintf("paging-%x", sum[:8])), nil, 0o600))
+
+	r := open()
+	_, err = r.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
+	require.NoError(t, err)
+	assert.Contains(t, log.String(), "an earlier attempt ended the process")
+	assert.Contains(t, sentence(t, r), "Paris")
+}
+
+func sentence(t testing.TB, r *generate.Runner) string {
+	t.Helper()
+	got := run(t, r, llm.GenerateRequest{Tokens: prepare(t, r, user(france)), MaxTokens: 16})
+	require.NoError(t, got.err)
+	return got.text
+}
