@@ -16,10 +16,13 @@ import (
 	"signalbox/internal/openvino"
 )
 
-// Bounds of one inference over texts: its memory grows with rows times the longest of them.
+// Bounds of one inference over texts. Its memory grows with rows times the longest of them, and an answer that is written
+// meanwhile waits for it at each of its tokens. The runtime prepares something for each shape and keeps it, so widths are few:
+// 2,000 texts of all lengths took 34 s and 1.1 GB without steps, 13 s and 0.7 GB with them, 0.5 GB in batches of 1,024.
 const (
 	batchRows   = 32
-	batchTokens = 4096
+	batchTokens = 1024
+	widthStep   = 16
 )
 
 // embedder is an embedding model that is ready.
@@ -180,7 +183,14 @@ func (r *Runner) Embed(ctx context.Context, req llm.EmbedRequest) (llm.Embedded,
 	if err != nil {
 		return llm.Embedded{}, err
 	}
-	for _, batch := range batches(texts) {
+	var began time.Time
+	for n, batch := range batches(texts) {
+		if n > 0 {
+			if err := r.turn.share(ctx, time.Since(began)); err != nil {
+				return llm.Embedded{}, err
+			}
+		}
+		began = time.Now()
 		rows := make([][]int32, len(batch))
 		for i, at := range batch {
 			rows[i] = texts[at]
@@ -258,7 +268,7 @@ func batches(texts [][]int32) [][]int {
 	var out [][]int
 	for len(order) > 0 {
 		n := 1
-		for n < len(order) && n < batchRows && (n+1)*len(texts[order[n]]) <= batchTokens {
+		for n < len(order) && n < batchRows && (n+1)*width(texts[order[n]]) <= batchTokens {
 			n++
 		}
 		out = append(out, order[:n])
@@ -266,6 +276,9 @@ func batches(texts [][]int32) [][]int {
 	}
 	return out
 }
+
+// width is the length of a text with its padding.
+func width(text []int32) int { return (len(text) + widthStep - 1) / widthStep * widthStep }
 
 // finish cuts a vector to the wanted dimensions and normalises it.
 func finish(vector []float32, req llm.EmbedRequest) ([]float32, error) {
@@ -306,12 +319,12 @@ func (r *Runner) vectors(ctx context.Context, e *embedder, rows [][]int32) ([][]
 		return nil, err
 	}
 	defer request.Close()
-	width := 0
+	widest := 0
 	for _, row := range rows {
-		width = max(width, len(row))
+		widest = max(widest, width(row))
 	}
 	for _, port := range e.inputs {
-		in, err := e.input(port, rows, width)
+		in, err := e.input(port, rows, widest)
 		if err != nil {
 			return nil, err
 		}
@@ -414,4 +427,24 @@ func (p pooling) of(tokens []float32, size int) []float32 {
 		}
 	}
 	return vector
+}
+
+// share lets others have the device for as long as the caller had it, while there are others: answers are written token by
+// token, and would else wait for a whole batch of texts at each.
+func (t *turn) share(ctx context.Context, mine time.Duration) error {
+	const pause = time.Millisecond // longer than an answer thinks between two tokens
+	for began, free := time.Now(), 0; free < 2 && time.Since(began) < mine; {
+		asked := time.Now()
+		if err := t.take(ctx); err != nil {
+			return err
+		}
+		t.give()
+		if time.Since(asked) > pause {
+			free = 0
+			continue
+		}
+		free++
+		time.Sleep(pause)
+	}
+	return nil
 }
