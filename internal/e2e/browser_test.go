@@ -75,6 +75,19 @@ func (l *listener) requests() []*http.Request {
 	return l.came
 }
 
+// TestChatInChromiumOnTheRealEngine chats in the real page, served by the real program, on the real engine: an answer with the
+// device that gave it, a stop in the middle, the requests' rows, and all of it again after a reload.
+func TestChatInChromiumOnTheRealEngine(t *testing.T) {
+	s := Start(t, nil)
+	node := exec.Command("node", filepath.Join("e2e", "real.mjs"))
+	node.Dir = filepath.Join(testenv.Root(t), "frontend")
+	node.Env = append(os.Environ(), "SIGNALBOX_URL="+s.Page, "DEVICE=CPU")
+	out, err := node.CombinedOutput()
+	require.NoError(t, err, "%s\nthe server said:\n%s", out, s.Log())
+	assert.Contains(t, string(out), "ok   the badge names the device: ")
+	assert.Contains(t, string(out), "ok   the chat is there again after a reload")
+}
+
 // TestHostileAnswerStaysInThePage is check 3 of the threat page, with Chromium: an answer reaches no other server, no other
 // server gets the session's cookie or can replace it, and the secrets are nowhere to be read.
 func TestHostileAnswerStaysInThePage(t *testing.T) {
