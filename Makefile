@@ -187,5 +187,7 @@ test-clients: headless ## real SDKs against the built program; CLIENTS=all: agen
 test-wine: # the Windows program under Wine
 	@$(STEP) "test the Windows runtime under Wine" "look at the failed test above; make test-wine runs these alone" \
 		$(WINDOWS) go test -exec "'$$PWD/build/wine/run.sh'" -run 'ThisMachine|EveryLocked|WidelyWritable' ./internal/runtime
+	@$(STEP) "test what is called in C++ under Wine" "look at the failed test above; make test-wine runs these alone" \
+		$(WINDOWS) go test -exec "'$$PWD/build/wine/run.sh'" -run Paged ./internal/openvino
 	@$(STEP) "test the Windows program under Wine" "look at the failed test above; make test-wine runs these alone" \
 		go run ./build/tools/gotest -counts $(COUNTS) -tags wine_e2e -count=1 -timeout 10m -run WindowsProgram ./internal/e2e

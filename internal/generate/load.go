@@ -264,7 +264,7 @@ func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts) (m
 	}
 	paged = r.class() == llm.CPU && !r.options.States
 	if paged {
-		if err := r.canPage(g, known, path, weights); err != nil {
+		if err := r.canPage(core.Library(), g, known, path, weights); err != nil {
 			r.options.Log.Info("the model's attention is not paged: long prompts and second turns take longer", "model", ref.Name, "reason", err)
 			paged = false
 		}
@@ -306,12 +306,15 @@ func (r *Runner) pagingNote(path string) string {
 
 // canPage tells why the attention must not be paged; nil: it can be. A window that is told of in the model's config only would
 // not be seen in the graph.
-func (r *Runner) canPage(g *ir.Graph, known facts, path, weights string) error {
+func (r *Runner) canPage(lib *openvino.Library, g *ir.Graph, known facts, path, weights string) error {
 	if r.options.CacheDir != "" {
 		note := r.pagingNote(path)
 		if _, err := os.Stat(note); err == nil {
 			return fmt.Errorf("an earlier attempt ended the process (remove %s to try again)", note)
 		}
+	}
+	if err := lib.CanPageAttention(); err != nil {
+		return err
 	}
 	if known.Sliding {
 		return errors.New("its attention looks back over a window only")

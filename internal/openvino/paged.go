@@ -21,13 +21,10 @@ const pagedRelease = "2026.4."
 //
 // What the pass cannot rewrite it throws out of, and nothing in C catches that: the process ends. Look at the model first.
 func (m *Model) PageAttention() error {
+	if err := m.lib.CanPageAttention(); err != nil {
+		return err
+	}
 	fn := &m.lib.fn
-	if !strings.HasPrefix(m.lib.version, pagedRelease) {
-		return fmt.Errorf("page the attention: found OpenVINO %s, this was written for %sx", m.lib.version, pagedRelease)
-	}
-	if fn.passCreate == 0 || fn.passRun == 0 {
-		return errors.New("page the attention: this OpenVINO does not export the pass")
-	}
 	p, err := m.acquire()
 	if err != nil {
 		return err
@@ -43,6 +40,17 @@ func (m *Model) PageAttention() error {
 	// bool run_on_model(const std::shared_ptr<ov::Model>& model)
 	m.lib.callVoid(fn.passRun, this, p)
 	m.lib.callVoid(fn.passDestroy(this), this)
+	return nil
+}
+
+// CanPageAttention tells why PageAttention cannot be called in this runtime; nil: it can be.
+func (l *Library) CanPageAttention() error {
+	if !strings.HasPrefix(l.version, pagedRelease) {
+		return fmt.Errorf("page the attention: found OpenVINO %s, this was written for %sx", l.version, pagedRelease)
+	}
+	if l.fn.passCreate == 0 || l.fn.passRun == 0 {
+		return errors.New("page the attention: this OpenVINO does not export the pass")
+	}
 	return nil
 }
 
