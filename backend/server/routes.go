@@ -68,7 +68,9 @@ func (s *Server) apiRoutes() []route {
 
 // publicRoutes is what the public port serves.
 func (s *Server) publicRoutes() []route {
-	return append(s.apiRoutes(), route{"GET", "/metrics", ollamaDialect, s.metricsPublic, false})
+	return append(s.apiRoutes(),
+		route{"GET", "/metrics", ollamaDialect, s.metricsPublic, false},
+		route{"GET", "/openapi.json", ollamaDialect, openapi, false})
 }
 
 // notBuilt is the answer of routes that clients know and this version has not.
