@@ -81,6 +81,7 @@ func New(o Options) (*Backend, error) {
 	settings, warning := config.Load(o.Dirs.Settings())
 	b.settings = settings
 	b.notice("settings", warning)
+	b.noticeOrigins()
 
 	j, err := journal.OpenWith(o.Dirs.Journal(), journal.Options{
 		Retention: retention(settings), Bodies: bodies(settings), Log: o.Log, Changed: b.changed.wake,
@@ -207,6 +208,7 @@ func (b *Backend) ChangeSettings(change func(*config.Settings) error) error {
 	b.mu.Lock()
 	b.settings = s
 	b.mu.Unlock()
+	b.noticeOrigins()
 	b.engine.refresh()
 	b.journal.SetRetention(retention(s))
 	b.journal.SetBodies(bodies(s))
@@ -263,6 +265,22 @@ func (b *Backend) modelDirs() []string {
 // origins are the browser origins that the user allows beside the usual ones.
 func (b *Backend) origins() []string {
 	return append(splitList(b.options.Getenv("OLLAMA_ORIGINS")), b.Settings().Origins...)
+}
+
+// noticeOrigins says so where every web page is let in: that is a choice nobody should make in passing.
+func (b *Backend) noticeOrigins() {
+	where := ""
+	switch {
+	case slices.ContainsFunc(b.Settings().Origins, config.OpenToAll):
+		where = "the setting origins"
+	case slices.ContainsFunc(splitList(b.options.Getenv("OLLAMA_ORIGINS")), config.OpenToAll):
+		where = "OLLAMA_ORIGINS"
+	default:
+		b.notice("origins", "")
+		return
+	}
+	b.notice("origins", "Every web page that you visit may use this server and read its answers, because "+where+
+		" allows all origins: name the ones you trust instead.")
 }
 
 // splitList takes a comma list, as OLLAMA_ORIGINS is one.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"signalbox/backend/models"
+	"signalbox/backend/server"
 	"signalbox/internal/config"
 	"signalbox/internal/dirs"
 )
@@ -51,6 +52,22 @@ func TestANoticeIsThereOnceAndGoesWithItsCause(t *testing.T) {
 	host = ""
 	require.NoError(t, b.StartServer(t.Context()))
 	assert.Empty(t, b.Status().Notices)
+}
+
+func TestAnApiOpenToEveryPageIsSaid(t *testing.T) {
+	b, _ := start(t, t.TempDir(), func(s *config.Settings) { s.Origins = []string{"https://app.example", "*"} })
+	require.Len(t, b.Status().Notices, 1, "from the start")
+	assert.Contains(t, b.Status().Notices[0].Text, "Every web page that you visit may use this server and read its answers, because the setting origins allows all origins")
+	open := func(origins ...string) []server.Notice {
+		require.NoError(t, b.ChangeSettings(func(s *config.Settings) error { s.Origins = origins; return nil }))
+		return b.Status().Notices
+	}
+	assert.Empty(t, open("https://app.example"), "it goes with its cause")
+	assert.Len(t, open("https://*"), 1)
+	assert.Empty(t, open("https://*.example"))
+	b.options.Getenv = func(name string) string { return map[string]string{"OLLAMA_ORIGINS": "https://a.example, *"}[name] }
+	require.Len(t, open(), 1)
+	assert.Contains(t, b.Status().Notices[0].Text, "because OLLAMA_ORIGINS allows all origins")
 }
 
 func TestAFolderThatCannotBeReadIsANoticeAndNotZeroModels(t *testing.T) {

@@ -41,7 +41,8 @@ func (p *publicServer) status() server.ServerStatus {
 	return server.ServerStatus{State: "stopped"}
 }
 
-// StartServer opens the public port. Starting what runs is no error.
+// StartServer opens the public port. Starting what runs is no error. To say that it does not listen is the caller's: one ends
+// with it, another goes on.
 func (b *Backend) StartServer(ctx context.Context) error {
 	p := &b.public
 	p.turn.Lock()
@@ -57,7 +58,6 @@ func (b *Backend) StartServer(ctx context.Context) error {
 		p.mu.Lock()
 		p.fail = err
 		p.mu.Unlock()
-		b.log.Error("the server does not listen", "error", err)
 		return err
 	}
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -110,7 +110,11 @@ func (b *Backend) serverChanged() {
 func (b *Backend) runServer(ctx context.Context, running bool) error {
 	if running {
 		// The server outlives the request that starts it.
-		return b.StartServer(context.WithoutCancel(ctx))
+		err := b.StartServer(context.WithoutCancel(ctx))
+		if err != nil {
+			b.log.Error("the server does not listen", "error", err)
+		}
+		return err
 	}
 	return b.StopServer(context.WithoutCancel(ctx))
 }

@@ -263,10 +263,16 @@ func (l *Library) put(c Creation, from folder, folders []folder) error {
 		}
 		home = old.home
 	}
+	_, err := os.Lstat(home)
+	fresh := errors.Is(err, fs.ErrNotExist)
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
 	}
-	return writeManifest(home, manifest{Name: c.Name, Source: "", variant: v})
+	err = writeManifest(home, manifest{Name: c.Name, Source: "", variant: v})
+	if err != nil && fresh { // an empty folder is no model
+		err = errors.Join(err, os.Remove(home))
+	}
+	return err
 }
 
 // newHome is a folder for a model of that name. The usual one may still hold a deleted model whose files variants share.

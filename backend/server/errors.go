@@ -10,6 +10,7 @@ import (
 	"signalbox/backend/llm"
 	"signalbox/backend/ollama"
 	"signalbox/backend/openai"
+	"signalbox/internal/disk"
 )
 
 // dialect is how a family of routes writes its errors.
@@ -78,6 +79,7 @@ func wireError(ctx context.Context, err error) *llm.Error {
 	if why, ok := errors.AsType[*llm.Error](context.Cause(ctx)); ok && ctx.Err() != nil {
 		return why
 	}
+	err = noRoom(err)
 	e, ok := errors.AsType[*llm.Error](err)
 	switch {
 	case !ok:
@@ -88,10 +90,22 @@ func wireError(ctx context.Context, err error) *llm.Error {
 	return e
 }
 
+// noRoom makes a sentence of a full disk, whatever was to be written: its own words are a system call's.
+func noRoom(err error) error {
+	if e, ok := errors.AsType[*llm.Error](err); !disk.Full(err) || ok && e.Code == llm.CodeUnavailable { // this one says so itself
+		return err
+	}
+	return llm.Errorf(llm.CodeUnavailable, "the disk is full: %w", err).WithHint("free some space and try again")
+}
+
 // fail answers with an error before the first byte.
 func (s *Server) fail(w *response, r *http.Request, d dialect, err error) {
 	e := wireError(r.Context(), err)
 	status := statusOf(e.Code)
+	full := disk.Full(err)
+	if full {
+		status = http.StatusInsufficientStorage
+	}
 	if own, ok := errors.AsType[*httpError](err); ok {
 		status = own.status
 	}
@@ -99,7 +113,7 @@ func (s *Server) fail(w *response, r *http.Request, d dialect, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	level := s.log.Debug
-	if status == http.StatusInternalServerError {
+	if status == http.StatusInternalServerError || full {
 		level = s.log.Warn
 	}
 	level("request refused", "method", r.Method, "path", r.URL.Path, "status", status, "error", e, "trace", w.trace)

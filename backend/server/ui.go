@@ -131,7 +131,14 @@ func (s *Server) uiCancel(w *response, r *http.Request) error {
 }
 
 func (s *Server) uiSettings(w *response, _ *http.Request) error {
-	return w.jsonOf(http.StatusOK, s.deps.Settings())
+	settings := s.deps.Settings()
+	if settings.Origins == nil { // as an older file has it: the page expects lists
+		settings.Origins = []string{}
+	}
+	if settings.Pins == nil {
+		settings.Pins = []config.Pin{}
+	}
+	return w.jsonOf(http.StatusOK, settings)
 }
 
 // uiSaveSettings changes what the body names and leaves the rest as it is.
@@ -141,10 +148,11 @@ func (s *Server) uiSaveSettings(w *response, r *http.Request) error {
 		return err
 	}
 	err = s.deps.ChangeSettings(func(settings *config.Settings) error {
+		was := *settings
 		if err := mergeSettings(settings, body); err != nil {
 			return err
 		}
-		if err := settings.Check(); err != nil {
+		if err := settings.CheckChange(was); err != nil {
 			return llm.Errorf(llm.CodeInvalid, "%w", err)
 		}
 		return nil

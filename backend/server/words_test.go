@@ -1,10 +1,17 @@
 package server_test
 
 import (
+	"fmt"
+	"io/fs"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"signalbox/backend/server"
+	"signalbox/internal/config"
 )
 
 // goWords are what the JSON decoder says to programmers.
@@ -21,19 +28,26 @@ func TestNoOneIsToldInTheWordsOfOurLanguage(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		``:                           "missing request body",
-		`{`:                          "the request body is no whole JSON: it ends in the middle",
-		`{"port":`:                   "the request body is no whole JSON: it ends in the middle",
-		`{"port":1`:                  "the request body is no whole JSON: it ends in the middle",
-		`x`:                          "the request body is not JSON: invalid character 'x' looking for beginning of value",
-		`[]`:                         "the request body must be an object, not an array",
-		`{"port":"one"}`:             "port must be a whole number, not a string",
-		`{"port":1.5}`:               "port must be a whole number, not 1.5",
-		`{"port":1e300}`:             "port must be a whole number, not 1e300",
-		`{"emulate_npu":1}`:          "emulate_npu must be a boolean, not a number",
-		`{"origins":"x"}`:            "origins must be an array, not a string",
-		`{"pins":[{"device":true}]}`: "pins.device must be a string, not a boolean",
-		`{"prot":1}`:                 `there is no field called \"prot\" here`,
+		``:                                       "missing request body",
+		`{`:                                      "the request body is no whole JSON: it ends in the middle",
+		`{"port":`:                               "the request body is no whole JSON: it ends in the middle",
+		`{"port":1`:                              "the request body is no whole JSON: it ends in the middle",
+		`x`:                                      "the request body is not JSON: invalid character 'x' looking for beginning of value",
+		`[]`:                                     "the request body must be an object, not an array",
+		`{"port":"one"}`:                         "port must be a whole number, not a string",
+		`{"port":1.5}`:                           "port must be a whole number, not 1.5",
+		`{"port":1e300}`:                         "port must be a whole number, not 1e300",
+		`{"emulate_npu":1}`:                      "emulate_npu must be a boolean, not a number",
+		`{"origins":"x"}`:                        "origins must be an array, not a string",
+		`{"pins":[{"device":true}]}`:             "pins.device must be a string, not a boolean",
+		`{"keep_alive":"soon"}`:                  `keep_alive: \"soon\" is no duration`,
+		`{"keep_alive":true}`:                    "keep_alive: true is no duration",
+		`{"keep_alive":1e300}`:                   "keep_alive must be at most 87600h",
+		`{"origins":["evil"]}`:                   `origins: \"evil\" is no origin`,
+		`{"hub_endpoint":"javascript:alert(1)"}`: "hub_endpoint: ",
+		`{"models_dir":"/dev/null"}`:             "models_dir: ",
+		`{"runtime_dir":"/dev/null"}`:            "runtime_dir: ",
+		`{"prot":1}`:                             `there is no field called \"prot\" here`,
 		`{"` + strings.Repeat("x", 1<<20) + `":1}`: "there is no field called",
 	} {
 		status, text := r.call(t, "PUT", "/ui/settings", body)
@@ -41,9 +55,27 @@ func TestNoOneIsToldInTheWordsOfOurLanguage(t *testing.T) {
 		assert.Contains(t, text, want, "%.40s", body)
 		assert.Less(t, len(text), 200, "%.40s", body)
 	}
+	_, settings := r.call(t, "GET", "/ui/settings", "")
+	assert.Contains(t, settings, `"origins":[]`)
+	assert.Contains(t, settings, `"hub_endpoint":""`)
+	assert.Contains(t, settings, `"refuse_client_downloads":false`)
 	resp, text := do(t, "POST", r.public.URL+"/api/route/explain", `{"model":`)
 	assert.Equal(t, 400, resp.StatusCode)
 	assert.Contains(t, text, "it ends in the middle")
+}
+
+func TestAFullDiskIsSaidAndNoFaultOfOurs(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "settings.json", Err: syscall.ENOSPC}
+	if runtime.GOOS == "windows" {
+		full.Err = syscall.Errno(112) // ERROR_DISK_FULL
+	}
+	r := newRig(t, func(d *server.Deps) {
+		d.ChangeSettings = func(func(*config.Settings) error) error { return fmt.Errorf("save the settings: %w", full) }
+	})
+	status, text := r.call(t, "PUT", "/ui/settings", `{"theme":"dark"}`)
+	assert.Equal(t, 507, status)
+	assert.Contains(t, text, "the disk is full: save the settings: ")
+	assert.Contains(t, text, "free some space and try again")
 }
 
 func TestALongNameIsNotSentBackWhole(t *testing.T) {

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"runtime"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"signalbox/backend"
@@ -24,7 +27,7 @@ import (
 
 func (p Program) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Check runtime, devices, drivers, permissions, models and port", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Check runtime, disk, devices, drivers, permissions, models and port", Args: cobra.NoArgs,
 		Long: "Look at everything that Signalbox needs and say in one sentence how it stands, with the command that helps.\n" +
 			"The exit code is 1 when something needs doing.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +61,9 @@ func (p Program) examine(ctx context.Context) []doctor.Finding {
 	settings, warning := config.Load(d.Settings())
 	findings := []doctor.Finding{{What: "settings", OK: warning == "", Says: orElse(warning, d.Settings()+" is in order.")}}
 
+	own := orElse(settings.ModelsDir, d.Models())
+	findings = append(findings, space(d.Data, own)...)
+
 	found, err := natives.Find(settings.RuntimeDir, dirs.Beside(), d.Data)
 	findings = append(findings, sentence("runtime", err, "OpenVINO %s in %s.", found.Version, found.Dir))
 	m := machine()
@@ -66,7 +72,6 @@ func (p Program) examine(ctx context.Context) []doctor.Finding {
 	if err == nil {
 		findings = append(findings, p.devices(ctx)...)
 	}
-	own := orElse(settings.ModelsDir, d.Models())
 	findings = append(findings, library(own, dirs.Beside("models"))...)
 	return append(findings, port(ctx, settings))
 }
@@ -121,6 +126,41 @@ func library(folders ...string) []doctor.Finding {
 		usable++
 	}
 	return append(findings, doctor.Finding{What: "models", OK: usable > 0, Says: fmt.Sprintf("%d can be used.", usable)})
+}
+
+// tooFull is how little room hardly holds the journal and the log of a day.
+const tooFull = 64 << 20
+
+// space tells how much room the disks have that Signalbox writes to, each once.
+func space(folders ...string) (findings []doctor.Finding) {
+	seen := map[int64]bool{}
+	for _, folder := range folders {
+		there := folder
+		for _, err := os.Stat(there); errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there); _, err = os.Stat(there) {
+			there = filepath.Dir(there) // it is made when it is needed
+		}
+		free, total, err := models.Space(there)
+		if err != nil {
+			findings = append(findings, doctor.Finding{What: "disk", Says: fmt.Sprintf("The disk of %s cannot be looked at: %v.", folder, err)})
+			continue
+		}
+		if seen[total] {
+			continue
+		}
+		seen[total] = true
+		f := doctor.Finding{What: "disk", OK: free >= tooFull}
+		says := fmt.Sprintf("%s of %s are free for %s", humanize.Bytes(uint64(free)), humanize.Bytes(uint64(total)), folder)
+		switch {
+		case !f.OK:
+			f.Says, f.Do = says+": too little to keep settings, records and chats.", "free some space on this disk"
+		case free < models.Reserve:
+			f.Says = says + ": too little to fetch a model."
+		default:
+			f.Says = says + "."
+		}
+		findings = append(findings, f)
+	}
+	return findings
 }
 
 // port asks the running Signalbox about its server, or whether the port could be had.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func (p Program) runCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&device, "device", "", "run on this device only: npu, gpu or cpu")
-	cmd.Flags().StringVar(&keepAlive, "keepalive", "", "how long the model stays loaded, such as 10m")
+	cmd.Flags().StringVar(&keepAlive, "keepalive", "", "how long the model stays loaded, such as 10m; -1: for ever")
 	cmd.Flags().StringVar(&system, "system", "", "the system message")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "print device, reason and speed after each answer")
 	return cmd
@@ -118,6 +119,9 @@ func (c *conversation) ask(ctx context.Context, prompt string) error {
 	request := map[string]any{"model": c.model, "messages": c.messages, "options": options}
 	if c.keepAlive != "" {
 		request["keep_alive"] = c.keepAlive
+		if _, err := strconv.ParseFloat(c.keepAlive, 64); err == nil { // seconds, or -1 for ever
+			request["keep_alive"] = json.Number(c.keepAlive)
+		}
 	}
 	body, err := c.client.do(ctx, "POST", "/api/chat", request)
 	if err != nil {

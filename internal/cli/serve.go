@@ -18,6 +18,7 @@ import (
 	"signalbox/backend"
 	"signalbox/backend/llm"
 	"signalbox/internal/dirs"
+	"signalbox/internal/disk"
 	"signalbox/internal/instance"
 	"signalbox/internal/logs"
 	"signalbox/internal/version"
@@ -97,7 +98,9 @@ func (p Program) desktop(ctx context.Context, hidden bool) error {
 	if err != nil {
 		return err
 	}
-	_ = b.StartServer(ctx) // a taken port is a sentence in window and tray, and no reason to end
+	if err := b.StartServer(ctx); err != nil { // a sentence in window and tray, and no reason to end
+		o.log.Error("the server does not listen", "error", err)
+	}
 	if err := o.publish(b); err != nil {
 		return errors.Join(err, b.Close())
 	}
@@ -163,11 +166,16 @@ func (o *owner) open(options backend.Options) (b *backend.Backend, err error) {
 	return b, err
 }
 
-// publish tells the command line where this process listens.
+// publish tells the command line where this process listens. On a full disk it does so as soon as there is room.
 func (o *owner) publish(b *backend.Backend) error {
-	return o.lock.Publish(instance.Owner{
+	err := o.lock.Publish(instance.Owner{
 		UIURL: b.UIURL(), Token: o.token, APIURL: b.Status().Server.URL, Version: version.Version, Started: o.started,
 	})
+	if disk.Full(err) {
+		o.log.Warn("the command line cannot find this Signalbox: the disk is full", "error", err)
+		return nil
+	}
+	return err
 }
 
 // connectOrStart finds the running Signalbox, or is one itself until stop is called, and says so.

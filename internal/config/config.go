@@ -76,7 +76,8 @@ func (s Settings) Clone() Settings {
 	return s
 }
 
-// Duration is written as Go writes one ("5m0s") and also read as seconds, as Ollama's keep_alive is.
+// Duration is written as Go writes one ("5m0s") and also read as seconds, as Ollama's keep_alive is. That is the one setting of
+// this type: its errors name it, since the decoder does not.
 type Duration time.Duration
 
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
@@ -97,12 +98,12 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	case string:
 		parsed, err := time.ParseDuration(v)
 		if err != nil {
-			return fmt.Errorf("%q is not a duration such as 5m or 1h30m", brief.Text(v))
+			return fmt.Errorf("keep_alive: %q is no duration: write seconds as a number, or 5m, or 1h30m", brief.Text(v))
 		}
 		*d = Duration(parsed)
 		return nil
 	}
-	return fmt.Errorf("%s is not a duration such as \"5m\"", brief.Text(string(b)))
+	return fmt.Errorf("keep_alive: %s is no duration: write seconds as a number, or 5m, or 1h30m", brief.Text(string(b)))
 }
 
 // Check refuses values that cannot work, naming the setting.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -79,4 +80,80 @@ func TestListenTakesOnlyThePort(t *testing.T) {
 			assert.Contains(t, got.Note, row.note, row.value)
 		}
 	}
+}
+
+func TestWhatCannotWorkIsRefusedByName(t *testing.T) {
+	for _, row := range []struct {
+		change func(*Settings)
+		want   string
+	}{
+		{func(s *Settings) { s.HubEndpoint = "javascript:alert(1)" }, `hub_endpoint: "javascript:alert(1)" is no address of a hub`},
+		{func(s *Settings) { s.HubEndpoint = "huggingface.co" }, "hub_endpoint: "},
+		{func(s *Settings) { s.HubEndpoint = "https://user:secret@hub.example" }, "hub_endpoint: "},
+		{func(s *Settings) { s.Origins = []string{"evil"} }, `origins: "evil" is no origin: write scheme://host`},
+		{func(s *Settings) { s.Origins = []string{"https://app.example/"} }, "origins: "},
+		{func(s *Settings) { s.Origins = []string{"null"} }, "origins: "},
+		{func(s *Settings) { s.Origins = []string{""} }, "origins: "},
+		{func(s *Settings) { s.Origins = []string{"https://ok.example", "https://*.*"} }, `origins: "https://*.*"`},
+		{func(s *Settings) { s.KeepAlive = Duration(11 * 365 * 24 * time.Hour) }, "keep_alive must be at most 87600h0m0s"},
+	} {
+		s := Default()
+		row.change(&s)
+		assert.ErrorContains(t, s.Check(), row.want)
+	}
+	s := Default()
+	s.HubEndpoint, s.KeepAlive = "http://127.0.0.1:8080/mirror", -1
+	s.Origins = []string{
+		"*", "https://app.example", "http://box:3000", "http://box:*", "https://*.example", "myapp://*", "file://", "http://[::1]:8080",
+		"chrome-extension://abcdefghijklmnopabcdefghijklmnop", "app://obsidian.md",
+	}
+	assert.NoError(t, s.Check())
+}
+
+func TestNumbersThatNoDurationHoldsDoNotWrapAround(t *testing.T) {
+	for text, want := range map[string]string{"1e300": "keep_alive must be at most", "-1e300": "keep_alive must be at most", "9e9": "keep_alive must be at most", "-1": "", "0": "", "300": ""} {
+		s := Default()
+		require.NoError(t, json.Unmarshal([]byte(`{"keep_alive":`+text+`}`), &s), text)
+		if want == "" {
+			assert.NoError(t, s.Check(), text)
+		} else {
+			assert.ErrorContains(t, s.Check(), want, text)
+		}
+	}
+}
+
+func TestFoldersAreTriedWhenTheyAreChosen(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	was := Default()
+	for path, want := range map[string]string{
+		file:                        file + " is not a folder",
+		filepath.Join(dir, "none"):  "there is no folder " + filepath.Join(dir, "none"),
+		"models":                    `"models" must be the full path of a folder`,
+		filepath.Join(file, "deep"): "",
+	} {
+		s := was
+		s.ModelsDir = path
+		assert.ErrorContains(t, s.CheckChange(was), "models_dir: "+want, path)
+		assert.NoError(t, s.CheckChange(s), "it is in force: its disk may come back")
+		s = was
+		s.RuntimeDir = path
+		assert.ErrorContains(t, s.CheckChange(was), "runtime_dir: "+want, path)
+	}
+	s := was
+	s.ModelsDir, s.RuntimeDir = dir, dir
+	assert.NoError(t, s.CheckChange(was))
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 1, "trying leaves nothing behind")
+}
+
+func TestAllFieldsAreAlwaysThere(t *testing.T) {
+	text, err := json.Marshal(Default())
+	require.NoError(t, err)
+	for _, name := range []string{"origins", "runtime_dir", "models_dir", "hub_endpoint", "refuse_client_downloads"} {
+		assert.Contains(t, string(text), `"`+name+`":`)
+	}
+	assert.NotContains(t, string(text), "null")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,22 +25,23 @@ var requests = map[string]string{
 	"/api/embed":           `{"model":%q,"input":"hi"}`,
 	"/v1/embeddings":       `{"model":%q,"input":"hi"}`,
 	"/v1/chat/completions": `{"model":%q,"messages":[{"role":"user","content":"hi"}],"stream":true}`,
-	"/v1/messages":         `{"model":%q,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`,
+	"/v1/messages":         `{"model":%q,"max_tokens":99,"messages":[{"role":"user","content":"hi"}]}`,
 }
 
 // TestAProcessThatIsKilledWhileItLoadsCostsNoAnswer has one device only: nothing was said yet, so it is asked again.
 func TestAProcessThatIsKilledWhileItLoadsCostsNoAnswer(t *testing.T) {
 	s := Start(t, nil, "--engine", "fake")
+	i := 0
 	for path, body := range requests {
 		t.Run(path, func(t *testing.T) {
-			from := model
+			from := "smollm2-135m"
 			if strings.Contains(path, "embed") {
-				from = embedModel
+				from = "all-minilm"
 			}
-			slow := fmt.Sprintf("fake:slow-load-3s%s", strings.ReplaceAll(path, "/", "-"))
-			resp, text := s.Post("/api/copy", map[string]string{"source": from, "destination": slow})
-			require.Equal(t, 200, resp.StatusCode, text)
-			slow = strings.Replace(slow, "3s", "3s", 1)
+			slow := fmt.Sprintf("fake:slow-load-%dms", 3000+i) // the fake does as it is called
+			i++
+			dir := filepath.Join(filepath.Dir(Binary(t)), "models", from)
+			s.Send("POST", "/desktop/import", map[string]any{"path": dir, "name": slow, "reference": true}, nil)
 
 			type answer struct {
 				*http.Response

@@ -22,11 +22,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"signalbox/internal/disk"
 )
 
 var (
@@ -82,15 +83,17 @@ type Lock struct {
 	dir  string
 	main *flock.Flock
 
-	mu       sync.Mutex
-	released bool // guarded by mu
+	mu        sync.Mutex
+	released  bool          // guarded by mu
+	published []byte        // the file's text; guarded by mu
+	keeping   chan struct{} // closed by Release; nil before Publish; guarded by mu
 }
 
 // Acquire makes this process the owner of stateDir, which it creates if need be. When another process is, the error
 // is a *RunningError, which is ErrRunning.
 func Acquire(stateDir string) (*Lock, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", stateDir, err)
+		return nil, fmt.Errorf("lock %s: %w%s", stateDir, err, hint(err))
 	}
 	l := &Lock{dir: stateDir, main: flock.New(mainPath(stateDir))}
 	held := false
@@ -117,7 +120,8 @@ func Acquire(stateDir string) (*Lock, error) {
 }
 
 // Publish tells others how to reach this process, and may be called again when that changes. PID, Host and Started are
-// filled in when they are empty.
+// filled in when they are empty. Until Release the file is written again whenever it is missing, also after an error: that
+// others cannot find this process now is no reason for it to end.
 func (l *Lock) Publish(o Owner) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,31 +141,37 @@ func (l *Lock) Publish(o Owner) error {
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", infoPath(l.dir), err)
 	}
-	// A reader sees the old file or the new one, never half of it.
-	part := infoPath(l.dir) + ".new"
-	if err := remove(part); err != nil { // its mode would stay
-		return fmt.Errorf("publish: %w", err)
+	l.published = append(data, '\n')
+	if l.keeping == nil {
+		l.keeping = make(chan struct{})
+		go l.keep(l.keeping)
 	}
-	if err := os.WriteFile(part, append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("publish: %w", err)
-	}
-	if err := patiently(func() error { return os.Rename(part, infoPath(l.dir)) }); err != nil {
+	if err := disk.Write(infoPath(l.dir), l.published); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	return nil
 }
 
-// patiently does something to a file until it works. Windows refuses to open, replace or remove a file while another process
-// does, which takes that one microseconds.
-func patiently(do func() error) (err error) {
-	for range 50 {
-		err = do()
-		if err == nil || errors.Is(err, fs.ErrNotExist) || runtime.GOOS != "windows" {
-			return err
+// republishAfter is how long others may not find this process when its file is gone. A variable so that tests need not wait.
+var republishAfter = 2 * time.Second
+
+// keep writes the file again when it is missing: somebody cleaned up, or the disk was full. Without it this process runs and
+// cannot be reached.
+func (l *Lock) keep(until <-chan struct{}) {
+	tick := time.NewTicker(republishAfter)
+	defer tick.Stop()
+	for {
+		select {
+		case <-until:
+			return
+		case <-tick.C:
 		}
-		time.Sleep(2 * time.Millisecond)
+		l.mu.Lock()
+		if _, err := os.Stat(infoPath(l.dir)); errors.Is(err, fs.ErrNotExist) && !l.released {
+			_ = disk.Write(infoPath(l.dir), l.published) // the next tick tries again
+		}
+		l.mu.Unlock()
 	}
-	return err
 }
 
 // Release gives the lock back. It may be called twice.
@@ -172,6 +182,9 @@ func (l *Lock) Release() error {
 		return nil
 	}
 	l.released = true
+	if l.keeping != nil {
+		close(l.keeping)
+	}
 	// First the file, then the lock: the next owner may publish itself at once.
 	return errors.Join(remove(infoPath(l.dir)), l.main.Unlock())
 }
@@ -233,14 +246,25 @@ func guarded(stateDir string, fn func() error) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s is held for %v: a Signalbox process hangs; end it and try again", guard.Path(), patience)
 		}
-		return fmt.Errorf("%w; if this file system has no locks, set SIGNALBOX_HOME to a folder on a local disk", err)
+		return fmt.Errorf("%w%s", err, hint(err))
 	}
 	return errors.Join(fn(), guard.Unlock())
 }
 
+// hint says what to do about a folder in which no lock can be had.
+func hint(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, readOnly):
+		return "; Signalbox must be able to write there: change who may, or set SIGNALBOX_HOME to another folder"
+	case disk.Full(err):
+		return "; the disk is full: free some space, or set SIGNALBOX_HOME to a folder on another disk"
+	}
+	return "; if this file system has no locks, set SIGNALBOX_HOME to a folder on a local disk"
+}
+
 func read(stateDir string) (Owner, error) {
 	var data []byte
-	err := patiently(func() (err error) {
+	err := disk.Patiently(func() (err error) {
 		data, err = os.ReadFile(infoPath(stateDir))
 		return err
 	})
@@ -255,7 +279,7 @@ func read(stateDir string) (Owner, error) {
 }
 
 func remove(path string) error {
-	err := patiently(func() error { return os.Remove(path) })
+	err := disk.Patiently(func() error { return os.Remove(path) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

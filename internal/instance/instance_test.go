@@ -123,6 +123,32 @@ func TestFindBelievesTheFileOnlyWhileTheLockIsHeld(t *testing.T) {
 	require.ErrorIs(t, err, instance.ErrNotRunning)
 }
 
+func TestAFileThatSomebodyRemovedComesBack(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := instance.Acquire(dir)
+	require.NoError(t, err)
+	defer lock.Release()
+	require.NoError(t, lock.Publish(instance.Owner{UIURL: "http://a.localhost:1", Token: "secret"}))
+	require.NoError(t, os.Remove(filepath.Join(dir, "instance.json")))
+	_, err = instance.Find(dir)
+	require.ErrorIs(t, err, instance.ErrStarting)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	owner, err := instance.Wait(ctx, dir)
+	require.NoError(t, err)
+	assert.Equal(t, "secret", owner.Token)
+}
+
+func TestAFolderThatCannotBeWrittenIsToldFromOneWithoutLocks(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // there is no folder that nobody can write to
+	}
+	_, err := instance.Acquire("/sys/kernel/signalbox") // root cannot either
+	require.Error(t, err)
+	assert.ErrorContains(t, err, "; Signalbox must be able to write there: change who may, or set SIGNALBOX_HOME to another folder")
+	assert.NotContains(t, err.Error(), "has no locks")
+}
+
 func TestStaleFileIsHarmless(t *testing.T) {
 	dir := t.TempDir()
 	asked := make(chan struct{}, 10)
