@@ -174,7 +174,7 @@ func long(words int) string {
 // What was not answered yet is asked again; what was, ends with a sentence.
 func TestKilledEngineEndsNoMoreThanWhatWasSaid(t *testing.T) {
 	s := Start(t, nil)
-	for _, phase := range []string{journal.StateLoading, journal.StatePrefill, journal.StateDecoding} {
+	for i, phase := range []string{journal.StateLoading, journal.StatePrefill, journal.StateDecoding} {
 		t.Run(phase, func(t *testing.T) {
 			if phase == journal.StateLoading {
 				s.Post("/api/generate", map[string]any{"model": model, "keep_alive": 0})
@@ -198,7 +198,7 @@ func TestKilledEngineEndsNoMoreThanWhatWasSaid(t *testing.T) {
 				tokens = 2000
 			}
 			go func() {
-				resp, err := s.open(context.Background(), "/api/chat", chat(long(60), map[string]any{"num_predict": tokens}))
+				resp, err := s.open(context.Background(), "/api/chat", chat(fmt.Sprint(i, long(60)), map[string]any{"num_predict": tokens}))
 				if err != nil {
 					got <- answer{}
 					return
