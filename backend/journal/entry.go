@@ -5,6 +5,7 @@
 package journal
 
 import (
+	"encoding/json"
 	"time"
 
 	"signalbox/backend/llm"
@@ -80,10 +81,17 @@ type Chat struct {
 
 // Message is one turn of a Chat.
 type Message struct {
-	Role     string      `json:"role"`
-	Content  string      `json:"content"`
-	Thinking string      `json:"thinking,omitempty"`
-	Record   *llm.Record `json:"record,omitempty"`
-	Stopped  bool        `json:"stopped,omitempty"`
-	Error    string      `json:"error,omitempty"`
+	Role      string      `json:"role"`
+	Content   string      `json:"content"`
+	Thinking  string      `json:"thinking,omitempty"`
+	ToolCalls []ToolCall  `json:"tool_calls,omitempty"`
+	Record    *llm.Record `json:"record,omitempty"`
+	Stopped   bool        `json:"stopped,omitempty"`
+	Error     string      `json:"error,omitempty"`
+}
+
+// ToolCall is a call that a model wrote, as the window keeps it. Nothing here runs it.
+type ToolCall struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments,omitempty"` // a JSON object
 }

@@ -326,3 +326,12 @@ func TestA08AddressesAreRandomAndCodesEnd(t *testing.T) {
 		assert.Equal(t, 403, open(late))
 	})
 }
+
+func TestASavedChatKeepsItsToolCalls(t *testing.T) {
+	r := newRig(t)
+	status, text := r.call(t, "PUT", "/ui/chats/c1", `{"title":"t","messages":[{"role":"user","content":"weather?"},
+		{"role":"assistant","content":"","tool_calls":[{"name":"get_weather","arguments":{"city":"Oslo","days":[1,2]}},{"name":"now"}]}]}`)
+	require.Equal(t, 200, status, text)
+	_, text = r.call(t, "GET", "/ui/chats/c1", "")
+	assert.Contains(t, text, `"tool_calls":[{"name":"get_weather","arguments":{"city":"Oslo","days":[1,2]}},{"name":"now"}]`)
+}
