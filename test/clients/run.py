@@ -139,8 +139,18 @@ def clients(cache):
         Client("ai-sdk", ["node", small / "aisdk.mjs"], says=None),
         Client("llm-ollama", [cache / "venv/bin/llm", "-m", "ollama/" + MODEL, "hi", "-o", "num_predict", "40"], requests=1, route="/api/chat"),
         Client("replays", [python, small / "replays.py"], says=None),
+        schemathesis(cache),
     ]
     return list + agents(bin)
+
+
+def schemathesis(cache):
+    """Requests made from the server's own description: none may be a 5xx, and every answer must be as described. Routes that
+    need the internet, or are 501 by design, are left out. One worker: with more its threads trip over each other."""
+    checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+    return Client("schemathesis", [cache / "venv/bin/schemathesis", "run", URL + "/openapi.json", "--phases", "examples,coverage,fuzzing", "-n", "8", "--seed", "1",
+                                   "--checks", checks, "--warnings", "off", "--continue-on-failure", "--exclude-path", "/api/pull", "--exclude-path", "/api/search", "--exclude-tag", "cloud"],
+                  env={"SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(cache / "small")}, engines=("fake",), says="No issues found")
 
 
 def agents(bin):
