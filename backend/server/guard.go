@@ -31,8 +31,8 @@ func (g publicGuard) check(w *response, r *http.Request) (visitor, bool, *llm.Er
 		return visitor{}, false, err
 	}
 	if origin == "" {
-		if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-			return visitor{}, false, forbidden("this request comes from another web page (Sec-Fetch-Site: cross-site)")
+		if !ownFetch(r) { // also of the same site: every port of localhost is one
+			return visitor{}, false, forbidden("this request comes from another web page (Sec-Fetch-Site: %s)", brief.Text(r.Header.Get("Sec-Fetch-Site")))
 		}
 		return visitor{}, !answerOptions(w, r), nil
 	}

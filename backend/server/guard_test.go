@@ -149,7 +149,7 @@ func TestA02OtherPagesAreRefusedAndCurlIsNot(t *testing.T) {
 		{"form", "Origin: https://evil.example\r\nContent-Type: application/x-www-form-urlencoded\r\n", 403, 403},
 		{"cross-site alone", "Sec-Fetch-Site: cross-site\r\n", 403, 403},
 		{"cross-site navigation", "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", 403, 403},
-		{"same-site alone", "Sec-Fetch-Site: same-site\r\n", 200, 403},
+		{"same-site alone", "Sec-Fetch-Site: same-site\r\n", 403, 403},
 		{"null origin", "Origin: null\r\n", 403, 403},
 		{"null origin, same-origin", "Origin: null\r\nSec-Fetch-Site: same-origin\r\n", 403, 403},
 		{"two origins", "Origin: http://localhost\r\nOrigin: https://evil.example\r\n", 403, 403},
