@@ -2,8 +2,9 @@
 //
 //   SIGNALBOX_URL='http://<id>.localhost:<port>/ui/?code=…' SHOTS=dir npm run e2e:real
 //
-// internal/e2e runs it so, and make test with it. Chats, stops in the middle of an answer, looks at the request's row, and takes pictures. Ends with 1 and a sentence when something
-// is not as it must be. Optional: MODEL (else the window's choice), DEVICE (what the badge must say), CHROMIUM.
+// internal/e2e runs it so, and make test with it. Chats, stops in the middle of an answer, looks at the request's row, and takes
+// pictures. Ends with 1 and a sentence when something is not as it must be. Optional: MODEL (else the window's choice), DEVICE (what
+// the badge must say), CHROMIUM.
 import { mkdirSync } from 'node:fs';
 import { chromium } from 'playwright-core';
 
