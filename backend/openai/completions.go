@@ -96,6 +96,7 @@ type textChoice struct {
 	Index        int           `json:"index"`
 	Logprobs     *textLogprobs `json:"logprobs"`
 	FinishReason *string       `json:"finish_reason"`
+	Record       *llm.Record   `json:"llmeu,omitempty"` // of one of several prompts; of a single one it stands in the answer
 }
 
 // textLogprobs is the older shape: lists side by side.
@@ -150,10 +151,12 @@ type TextAnswer struct {
 	Prompt string // with Echo
 	Parts  *wire.Parts
 	Stats  llm.Stats
+	Record llm.Record
 }
 
-// Whole is the one object of answers that are not streamed. The record is that of the last one.
-func (t *TextCompletion) Whole(answers []TextAnswer, rec llm.Record) []byte {
+// Whole is the one object of answers that are not streamed. Each prompt is a request of its own, so that each of several
+// choices has its own record; that of a single prompt is the answer's.
+func (t *TextCompletion) Whole(answers []TextAnswer) []byte {
 	choices := []any{}
 	var sum usage
 	for i, a := range answers {
@@ -163,10 +166,17 @@ func (t *TextCompletion) Whole(answers []TextAnswer, rec llm.Record) []byte {
 		for _, part := range a.Parts.List {
 			text += part.Text()
 		}
-		choices = append(choices, textChoice{Text: a.Prompt + text, Index: i, Logprobs: t.probs(a.Parts.Logprobs), FinishReason: &reason})
+		choice := textChoice{Text: a.Prompt + text, Index: i, Logprobs: t.probs(a.Parts.Logprobs), FinishReason: &reason}
+		if len(answers) > 1 {
+			choice.Record = &a.Record
+		}
+		choices = append(choices, choice)
 		sum = sum.plus(usageOf(a.Stats))
 	}
-	whole := t.chunk(choices, &rec)
+	whole := t.chunk(choices, nil)
+	if len(answers) == 1 {
+		whole.Record = &answers[0].Record
+	}
 	whole.Usage = &sum
 	return marshal(whole)
 }

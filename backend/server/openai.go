@@ -52,7 +52,7 @@ func (f textFrames) done(rec llm.Record, stats llm.Stats) []byte {
 	return events(append(f.Done(rec, stats), terminator)...)
 }
 func (f textFrames) whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []byte {
-	return f.Whole([]openai.TextAnswer{{Prompt: f.prompt, Parts: answer, Stats: stats}}, rec)
+	return f.Whole([]openai.TextAnswer{{Prompt: f.prompt, Parts: answer, Stats: stats, Record: rec}})
 }
 
 // responseFrames are the events of /v1/responses.
@@ -122,11 +122,11 @@ func (s *Server) openaiCompletions(w *response, r *http.Request) error {
 	return named(s.generate(w, r, req.LLM, req.Stream, f), req.Model)
 }
 
-// completeAll answers several prompts, one after the other. Each is a request of its own in the journal; the record that is
-// returned is the last one's.
+// completeAll answers several prompts, one after the other. Each is a request of its own in the journal, the first with the
+// answer's id, and each choice has its own record. The headers tell of all together.
 func (s *Server) completeAll(w *response, r *http.Request, req openai.Text, f textFrames) error {
 	var answers []openai.TextAnswer
-	var last llm.Record
+	var records []llm.Record
 	for i, prompt := range req.Prompts {
 		call := s.call(w, r, req.Request(i))
 		if i > 0 {
@@ -136,15 +136,14 @@ func (s *Server) completeAll(w *response, r *http.Request, req openai.Text, f te
 		if err != nil {
 			return err
 		}
-		last = rec
-		a := openai.TextAnswer{Parts: answer, Stats: stats}
+		a := openai.TextAnswer{Parts: answer, Stats: stats, Record: rec}
 		if req.Echo {
 			a.Prompt = prompt
 		}
-		answers = append(answers, a)
+		answers, records = append(answers, a), append(records, rec)
 	}
-	setRecordHeaders(w.Header(), last)
-	return w.json(http.StatusOK, f.Whole(answers, last))
+	setRecordHeaders(w.Header(), records...)
+	return w.json(http.StatusOK, f.Whole(answers))
 }
 
 func (s *Server) openaiResponses(w *response, r *http.Request) error {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -208,21 +209,36 @@ func (st *stream) failed(err *llm.Error) {
 	st.waiting.Stop()
 }
 
-// setRecordHeaders says in headers what is known of the decision.
-func setRecordHeaders(h http.Header, rec llm.Record) {
-	setIf := func(name, value string) {
-		if value != "" {
-			h.Set(name, value)
+// setRecordHeaders says in headers what is known of the decision. Of several records it sums the tokens, and lists what they
+// do not agree on: "NPU, CPU".
+func setRecordHeaders(h http.Header, records ...llm.Record) {
+	list := func(name string, of func(llm.Record) string) {
+		var values []string
+		for _, rec := range records {
+			if v := of(rec); v != "" && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+		if values != nil {
+			h.Set(name, strings.Join(values, ", "))
 		}
 	}
-	setIf("X-NPU-Proxy-Device", rec.ExecutionDevice)
-	setIf("X-NPU-Proxy-Execution-Device", rec.ExecutionDevice)
-	setIf("X-NPU-Proxy-Routed-Device", rec.RoutedDevice)
-	setIf("X-NPU-Proxy-Route-Reason", rec.RouteRule)
-	if rec.ExecutionDevice != rec.RoutedDevice {
-		setIf("X-NPU-Proxy-Fallback-Reason", rec.FallbackReason)
+	list("X-NPU-Proxy-Device", func(rec llm.Record) string { return rec.ExecutionDevice })
+	list("X-NPU-Proxy-Execution-Device", func(rec llm.Record) string { return rec.ExecutionDevice })
+	list("X-NPU-Proxy-Routed-Device", func(rec llm.Record) string { return rec.RoutedDevice })
+	list("X-NPU-Proxy-Route-Reason", func(rec llm.Record) string { return rec.RouteRule })
+	list("X-NPU-Proxy-Fallback-Reason", func(rec llm.Record) string {
+		if rec.ExecutionDevice == rec.RoutedDevice {
+			return ""
+		}
+		return rec.FallbackReason
+	})
+	tokens := 0
+	for _, rec := range records {
+		if rec.PromptTokens == nil {
+			return
+		}
+		tokens += *rec.PromptTokens
 	}
-	if rec.PromptTokens != nil {
-		h.Set("X-NPU-Proxy-Token-Count", strconv.Itoa(*rec.PromptTokens))
-	}
+	h.Set("X-NPU-Proxy-Token-Count", strconv.Itoa(tokens))
 }
