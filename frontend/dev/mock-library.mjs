@@ -100,6 +100,7 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
         details: found.details,
         model_info: { 'general.architecture': 'llama', 'llama.context_length': 8192 },
         capabilities: found.capabilities,
+        npu: found.npu ?? { ok: true, reason: 'its weights are int4 symmetric in groups of 128' },
       });
     },
     'GET /api/ps': (req, res) => json(res, 200, { models: state.loaded }),
@@ -184,12 +185,136 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
       d.state = 'cancelled';
       state.downloads = state.downloads.filter((other) => other !== d);
     }),
+    'POST /ui/preflight': async (req, res) => {
+      const { model: name } = await body(req);
+      if (!name) return json(res, 400, { error: 'model is required' });
+      await sleep(pace * 20);
+      if (state.offline)
+        return json(res, 502, { error: 'huggingface.co did not answer within 8s: this computer may be offline' });
+      const found = state.known.find((k) => k.name === name || k.repo === name);
+      if (!found && !name.includes('/'))
+        return json(res, 404, { error: 'pull model manifest: file does not exist: did you mean qwen3:8b?' });
+      const npu = found?.npu ?? name.includes('-cw-');
+      const size = found?.size ?? 2.2e9;
+      const memory = 34e9;
+      json(res, 200, {
+        model: name,
+        source: found?.repo ?? name,
+        commit: '0123456789abcdef0123456789abcdef01234567',
+        size,
+        free: 212e9,
+        memory,
+        license: 'apache-2.0',
+        gated: name.includes('gemma'),
+        installed: find(name) !== undefined,
+        quantization: npu ? 'INT4_SYM' : 'INT4_ASYM',
+        devices: [
+          {
+            class: 'NPU',
+            ok: npu,
+            reason: npu
+              ? 'its weights are int4 symmetric by whole channels'
+              : 'its weights are int4 asymmetric, NPUs take symmetric ones',
+          },
+          { class: 'GPU', ok: true, reason: 'GPUs run every quantization, while it fits into memory' },
+          { class: 'CPU', ok: true, reason: 'the CPU runs every quantization' },
+        ],
+        speed: size < 3e9 ? 'fast' : 'comfortable',
+        refused: name.includes('30b')
+          ? 'there is not enough space: 17 GB are needed and 12 GB are free, of which 1.1 GB stay free'
+          : '',
+        warnings: name.includes('phi4')
+          ? ['It was made with OpenVINO 2027.1, which is newer than the 2026.4.1 here.']
+          : [],
+      });
+    },
+    'POST /ui/models/verify': async (req, res) => {
+      const { model: name } = await body(req);
+      const found = find(name);
+      if (!name) return json(res, 400, { error: 'model is required' });
+      if (!found) return json(res, 404, { error: `model '${name}' not found` });
+      res.writeHead(200, { 'Content-Type': 'application/x-ndjson' });
+      for (let step = 1; step <= 10 && !res.destroyed; step++) {
+        res.write(
+          `${JSON.stringify({ status: 'verifying', total: found.size, completed: (found.size / 10) * step })}\n`,
+        );
+        await sleep(pace * 4);
+      }
+      const wrong = found.torn ? ['openvino_model.bin'] : [];
+      res.end(
+        `${JSON.stringify({ status: 'success', files: 9, recorded: true, wrong, problem: found.damaged ?? '', source: found.source ?? '' })}\n`,
+      );
+    },
+    'POST /ui/models/repair': async (req, res) => {
+      const { model: name } = await body(req);
+      if (!name) return json(res, 400, { error: 'model is required' });
+      const found = find(name);
+      const download = {
+        id: `d${++sequence}`,
+        model: name,
+        state: 'downloading',
+        total: found.size,
+        completed: found.size * 0.7,
+      };
+      state.downloads.push(download);
+      void advance(download).then(() => {
+        delete found.torn;
+        delete found.damaged;
+      });
+      json(res, 200, download);
+    },
+    'POST /ui/models/move': async (req, res) => {
+      const { to } = await body(req);
+      if (!to?.startsWith('/'))
+        return json(res, 400, { error: 'to must be the full path of a folder on this computer' });
+      res.writeHead(200, { 'Content-Type': 'application/x-ndjson' });
+      for (let step = 0; step <= 10 && !res.destroyed; step++) {
+        res.write(`${JSON.stringify({ status: 'moving', total: 5e9, completed: 5e8 * step })}\n`);
+        await sleep(pace * 6);
+      }
+      if (res.destroyed) return;
+      state.dir = to;
+      res.end(`${JSON.stringify({ status: 'success' })}\n`);
+    },
+    'POST /desktop/import': async (req, res) => {
+      const folder = await body(req);
+      if (!folder.path) return json(res, 400, { error: 'path must be the full path of a folder on this computer' });
+      if (folder.path.includes('gguf'))
+        return json(res, 400, { error: `${folder.path} is a GGUF file of a qwen3 model: pull qwen3:8b instead` });
+      state.bodies.push(folder);
+      res.writeHead(200, { 'Content-Type': 'application/x-ndjson' });
+      for (let step = 0; step <= 10 && !folder.reference && !res.destroyed; step++) {
+        res.write(`${JSON.stringify({ status: 'copying', total: 2e9, completed: 2e8 * step })}\n`);
+        await sleep(pace * 4);
+      }
+      const name = folder.name || folder.path.split('/').at(-1);
+      arrived(name);
+      find(name).elsewhere = folder.reference || undefined;
+      res.end(`${JSON.stringify({ status: 'success', model: name })}\n`);
+    },
+    'POST /desktop/folder': (req, res) => json(res, 200, { path: '/mnt/data/models' }),
+    'GET /ui/hub': (req, res) =>
+      json(res, 200, {
+        endpoint: state.settings.hub_endpoint || 'https://huggingface.co',
+        default: 'https://huggingface.co',
+        token: state.token ? 'keyring' : '',
+      }),
+    'PUT /ui/hub/token': async (req, res) => {
+      const { token } = await body(req);
+      if (token === 'wrong')
+        return json(res, 403, { error: 'huggingface.co does not accept the token: it may have expired' });
+      state.token = token;
+      json(res, 200, { account: token ? 'ada' : '', kept: token ? 'keyring' : '', unchecked: '' });
+    },
     'GET /ui/disk': (req, res) =>
       json(res, 200, {
-        dir: '/home/ada/.local/share/signalbox/models',
+        dir: state.dir ?? '/home/ada/.local/share/signalbox/models',
         free: 212e9,
         total: 494e9,
-        models: state.models.map((m) => ({ name: m.name, bytes: m.size, state: 'ok' })),
+        models: [
+          ...state.models.map((m) => ({ name: m.name, bytes: m.size, state: m.damaged ? 'damaged' : 'ok' })),
+          ...state.trash.map((m) => ({ name: m.name, bytes: m.size, state: 'deleted' })),
+        ],
         partial: state.downloads.reduce((sum, d) => sum + (d.state === 'done' ? 0 : d.completed), 0),
         trash: state.trash.reduce((sum, m) => sum + m.size, 0),
       }),

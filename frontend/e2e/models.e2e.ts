@@ -34,6 +34,11 @@ it('shows what is installed, where it runs and why not; unloads, deletes with un
   await page.getByText('Deleted, until Signalbox ends').waitFor();
   await page.getByRole('button', { name: 'Undo' }).click();
   await smol.waitFor();
+  // The toast goes; what was deleted stays in the list of what takes space.
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('list', { name: 'Deleted models' }).getByText('smollm2:135m').waitFor();
+  await page.getByRole('button', { name: 'Bring smollm2:135m back' }).click();
+  await smol.waitFor();
   await page.getByRole('button', { name: 'Chat with it' }).click();
   await box(page).waitFor();
 });
@@ -42,6 +47,13 @@ it('gets a model: pauses, goes on, and has it in the list and the picker', async
   const { page, mock } = await start({ path: '#/models' });
   await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
   await page.getByRole('button', { name: 'Get qwen3:8b' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Get qwen3:8b' });
+  await dialog.getByText('of 212 GB free on the disk').waitFor();
+  await dialog.getByText('Runs: its weights are int4 symmetric by whole channels.').waitFor();
+  await dialog.getByText('expected from its size, not measured').waitFor();
+  expect(mock.state.downloads).toEqual([]); // before the first byte
+  await dialog.getByRole('button', { name: 'Download' }).click();
+  await dialog.waitFor({ state: 'detached' });
   await page.getByText(/^fetching, .* of 4.8 GB/).waitFor();
   await page.getByRole('button', { name: 'Pause qwen3:8b' }).click();
   await page.getByText(/^paused, /).waitFor();
@@ -56,7 +68,8 @@ it('gets a model: pauses, goes on, and has it in the list and the picker', async
 it('pulls by name where the build keeps no list of downloads, and tells why one failed', async () => {
   const { page, mock } = await start({
     path: '#/models',
-    before: (m) => (m.state.missing = new Set(['GET /ui/downloads', 'POST /ui/downloads', 'GET /ui/disk'])),
+    before: (m) =>
+      (m.state.missing = new Set(['GET /ui/downloads', 'POST /ui/downloads', 'GET /ui/disk', 'POST /ui/preflight'])),
   });
   await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
   const name = page.getByRole('textbox', { name: 'Name of a model, or words to search for' });
@@ -89,6 +102,10 @@ it('has no button that this build cannot do', async () => {
     'GET /api/models/known',
     'GET /ui/downloads',
     'GET /ui/disk',
+    'GET /ui/hub',
+    'POST /desktop/import',
+    'POST /ui/models/verify',
+    'POST /ui/models/move',
   ];
   const { page } = await start({
     path: '#/models/smollm2%3A135m',
@@ -98,4 +115,130 @@ it('has no button that this build cannot do', async () => {
   expect(await page.getByRole('button', { name: 'Delete' }).count()).toBe(0);
   expect(await page.getByRole('radio', { name: 'Get more' }).count()).toBe(0);
   expect(await page.getByText('Disk').count()).toBe(0);
+  for (const name of ['Verify', 'Move', 'Add a folder'])
+    expect(await page.getByRole('button', { name }).count()).toBe(0);
+});
+
+it('tells before the first byte what keeps a model away', async () => {
+  const { page, mock } = await start({
+    path: '#/models',
+    before: (m) => {
+      m.state.known.push({ ...m.state.known[1]!, name: 'qwen3:30b', size: 1.7e10 });
+    },
+  });
+  await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
+  await page.getByRole('button', { name: 'Get qwen3:30b' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('Does not run: its weights are int4 asymmetric').waitFor();
+  await dialog.getByText('There is not enough space').waitFor();
+  expect(await dialog.getByRole('button', { name: 'Download' }).count()).toBe(0);
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  mock.state.offline = true;
+  await page.getByRole('button', { name: 'Get qwen3:8b' }).click();
+  await dialog.getByText('did not answer within 8s').waitFor();
+  mock.state.offline = false;
+  await dialog.getByRole('button', { name: 'Ask again' }).click();
+  await dialog.getByRole('button', { name: 'Download' }).waitFor();
+  expect(mock.state.downloads).toEqual([]);
+});
+
+it('verifies a model, repairs it, and says where it came from', async () => {
+  const { page } = await start({
+    path: '#/models/smollm2%3A135m',
+    before: (m) =>
+      Object.assign(
+        m.state.models.find((model) => model.name === 'smollm2:135m')!,
+        {
+          source: 'OpenVINO/SmolLM2-135M-int4-ov',
+          revision: '0123456789abcdef',
+          torn: true,
+        },
+      ),
+  });
+  await page.getByText('OpenVINO/SmolLM2-135M-int4-ov at 0123456789ab').waitFor();
+  await page.getByText('runs: its weights are int4 symmetric in groups of 128').waitFor();
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await page.getByText('Not as they came: openvino_model.bin.').waitFor();
+  await page.getByRole('button', { name: 'Repair' }).click();
+  await page.getByRole('heading', { name: 'Downloads' }).waitFor();
+  await page.getByRole('heading', { name: 'Downloads' }).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Verify' }).click();
+  await page.getByText('All 9 files are as they came.').waitFor();
+});
+
+it('adds a folder by hand and by dropping it, and moves the models', async () => {
+  const { page, mock } = await start({
+    path: '#/models',
+    before: (m) => (m.state.status.desktop = { window: true, tray: 'shown' }),
+  });
+  await page.getByRole('button', { name: 'Add a folder' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Add a folder' });
+  await dialog.getByRole('textbox', { name: 'Folder of the model' }).fill('/home/ada/x.gguf');
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+  await dialog.getByText('pull qwen3:8b instead').waitFor();
+  await dialog.getByRole('textbox', { name: 'Folder of the model' }).fill('/home/ada/My-Model');
+  await dialog.getByRole('radio', { name: 'Leave them where they are' }).check({ force: true });
+  await dialog.getByRole('button', { name: 'Add', exact: true }).click();
+  await page.getByText('My-Model is here').waitFor();
+  expect(mock.state.bodies.at(-1)).toMatchObject({ path: '/home/ada/My-Model', reference: true });
+  await page.getByRole('button', { name: /^My-Model/ }).click();
+  await page.getByText('in a folder of your own').waitFor();
+
+  const drop = (uris: string) =>
+    page.evaluate((text) => {
+      const data = new DataTransfer();
+      data.items.add(new File([''], 'Model'));
+      if (text) data.setData('text/uri-list', text);
+      const at = document.querySelector('.page')!;
+      at.dispatchEvent(new DragEvent('dragover', { dataTransfer: data, bubbles: true, cancelable: true }));
+      at.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+    }, uris);
+  await drop('file:///home/ada/%C5%BE%20%E6%BC%A2/Model');
+  await expect
+    .poll(() => dialog.getByRole('textbox', { name: 'Folder of the model' }).inputValue())
+    .toBe('/home/ada/ž 漢/Model');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  await drop('');
+  await dialog.getByText('write its path').waitFor();
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+
+  await page.getByRole('button', { name: 'Move' }).click();
+  const mover = page.getByRole('dialog', { name: 'Move the models' });
+  await mover.getByRole('button', { name: 'Choose' }).click();
+  await mover.getByRole('button', { name: 'Move', exact: true }).click();
+  await mover.getByRole('progressbar').waitFor();
+  await page.getByText('The models are in /mnt/data/models').waitFor();
+  await mover.waitFor({ state: 'detached' });
+  await page.getByText('/mnt/data/models', { exact: true }).waitFor();
+});
+
+it('keeps a token, refuses a wrong one, and fetches from another hub', async () => {
+  const { page, mock } = await start({ path: '#/models' });
+  await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
+  await page.getByText('From huggingface.co').waitFor();
+  await page.getByRole('button', { name: 'Change' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Where models come from' });
+  const token = dialog.getByLabel('Token for huggingface.co');
+  expect(await token.getAttribute('type')).toBe('password');
+  await token.fill('wrong');
+  await dialog.getByRole('button', { name: 'Keep' }).click();
+  await dialog.getByText('does not accept the token').waitFor();
+  await token.fill('hf_right');
+  await dialog.getByRole('button', { name: 'Keep' }).click();
+  await dialog.getByText('Kept. It belongs to ada.').waitFor();
+  await dialog.getByText('in the system’s keyring').waitFor();
+  expect(await token.inputValue()).toBe('');
+  await dialog.getByRole('button', { name: 'Forget' }).click();
+  await dialog.getByText('There is none').waitFor();
+  await dialog.getByLabel('Hub', { exact: true }).selectOption('ModelScope');
+  await dialog.getByRole('button', { name: 'Use it' }).click();
+  await expect.poll(() => mock.state.settings.hub_endpoint).toBe('https://modelscope.cn');
+  await dialog.getByLabel('Hub', { exact: true }).selectOption('Another address');
+  await dialog.getByLabel('Address of the hub').fill('no address');
+  expect(await dialog.getByRole('button', { name: 'Use it' }).isDisabled()).toBe(true);
+  await dialog.getByRole('switch', { name: 'Editors and scripts may download' }).click();
+  await expect.poll(() => mock.state.settings.refuse_client_downloads).toBe(true);
 });

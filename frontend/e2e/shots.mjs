@@ -129,9 +129,57 @@ for (const scheme of ['light', 'dark']) {
   await shot(`models-more-${scheme}`, { scheme, path: '#/models' }, async (page) => {
     await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
     await page.getByRole('button', { name: 'Get qwen3:8b' }).click();
+    await page.getByRole('button', { name: 'Download', exact: true }).click();
     await page.getByRole('button', { name: 'Search the hub' }).click();
     await page.waitForTimeout(600);
   });
+  const more = (name) => async (page) => {
+    await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
+    await page.getByRole('button', { name: `Get ${name}` }).click();
+    await page.waitForTimeout(700);
+  };
+  await shot(`models-get-${scheme}`, { scheme, path: '#/models' }, more('qwen3:4b'));
+  await shot(
+    `models-get-offline-${scheme}`,
+    { scheme, path: '#/models', before: (m) => (m.state.offline = true) },
+    more('qwen3:8b'),
+  );
+  await shot(`models-import-${scheme}`, { scheme, path: '#/models' }, async (page) => {
+    await page.getByRole('button', { name: 'Add a folder' }).click();
+    await page.getByRole('textbox', { name: 'Folder of the model' }).fill('/home/ada/models/My-Model-int4-ov');
+    await page.getByRole('button', { name: 'Add', exact: true }).click();
+    await page.waitForTimeout(200);
+  });
+  await shot(`models-move-${scheme}`, { scheme, path: '#/models' }, async (page) => {
+    await page.getByRole('button', { name: 'Move' }).click();
+    await page.getByRole('textbox', { name: 'New folder' }).fill('/mnt/data/models');
+    await page.getByRole('button', { name: 'Move', exact: true }).last().click();
+    await page.waitForTimeout(300);
+  });
+  await shot(`models-source-${scheme}`, { scheme, path: '#/models' }, async (page) => {
+    await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
+    await page.getByRole('button', { name: 'Change' }).click();
+    await page.getByLabel('Token for huggingface.co').fill('hf_right');
+    await page.getByRole('button', { name: 'Keep' }).click();
+    await page.waitForTimeout(200);
+  });
+  await shot(
+    `models-damaged-${scheme}`,
+    {
+      scheme,
+      path: '#/models/smollm2%3A135m',
+      before: (m) => {
+        const [smol, , embedder] = m.state.models;
+        Object.assign(smol, { source: 'OpenVINO/SmolLM2-135M-int4-ov', revision: '0123456789abcdef', torn: true });
+        Object.assign(embedder, { damaged: 'The folder with its files is not there: /mnt/usb/all-minilm.' });
+        m.state.trash.push({ ...embedder, name: 'phi4-mini', size: 2.6e9 });
+      },
+    },
+    async (page) => {
+      await page.getByRole('button', { name: 'Verify' }).click();
+      await page.getByText('Not as they came').waitFor();
+    },
+  );
   await shot(`settings-${scheme}`, { scheme, path: '#/settings' });
 }
 await shot('streaming', {}, async (page) => {

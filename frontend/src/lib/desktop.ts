@@ -1,5 +1,5 @@
 // The only caller of /desktop/ endpoints. Everything works without a desktop: in a plain browser they answer 404.
-import { ApiError, send } from './api/http';
+import { ApiError, call, isMissing, send } from './api/http';
 
 /** Whether url is one that may be opened outside: nothing that starts a program or reads a file. */
 export function openable(url: string): boolean {
@@ -19,6 +19,33 @@ export async function openExternal(url: string): Promise<void> {
     if (!(err instanceof ApiError) || err.status !== 404) throw err;
     window.open(url, '_blank', 'noopener,noreferrer');
   }
+}
+
+/**
+ * Asks for a folder with the desktop's own dialog: its path, "" when none was chosen. Undefined where there is no such dialog: in a
+ * browser, or without a desktop.
+ */
+export async function chooseFolder(title: string): Promise<string | undefined> {
+  try {
+    return (await call<{ path: string }>('POST', '/desktop/folder', { json: { title } })).path;
+  } catch (err) {
+    if (err instanceof ApiError && isMissing(err.status)) return undefined;
+    throw err;
+  }
+}
+
+/** The local path that was dropped, where the desktop tells it to pages at all; "" where not. */
+export function droppedPath(data: DataTransfer | null): string {
+  for (const line of (data?.getData('text/uri-list') ?? '').split(/\r?\n/)) {
+    if (!line.startsWith('file:///')) continue;
+    try {
+      const path = decodeURIComponent(new URL(line).pathname).replace(/\/$/, '');
+      return /^\/[A-Za-z]:/.test(path) ? path.slice(1).replaceAll('/', '\\') : path;
+    } catch {
+      return '';
+    }
+  }
+  return '';
 }
 
 /** Ends Signalbox: window, tray and server. */

@@ -1,7 +1,20 @@
 // Models on disk and in memory, and where more come from: /api/show, /api/ps, /api/pull, /api/search, /ui/downloads, /ui/disk.
 import { call, changes, errorFromJSON, optional, send } from './http';
 import { readNDJSON } from './ndjson';
-import type { Card, DiskUse, Download, Found, Known, LoadedModel, ModelCard, PullFrame } from './types';
+import type {
+  Card,
+  DiskUse,
+  Download,
+  Found,
+  HubSource,
+  Known,
+  LoadedModel,
+  Login,
+  ModelCard,
+  Preflight,
+  PullFrame,
+  Verified,
+} from './types';
 
 export const show = (model: string) => call<ModelCard>('POST', '/api/show', { json: { model } });
 
@@ -35,18 +48,92 @@ export const canPull = () => changes('POST', '/api/pull');
  * Fetches a model: the frames as they come, "success" last. Throws ApiError when it fails, and a plain Error when the stream ends
  * before it said how.
  */
-export async function* pull(model: string, signal: AbortSignal): AsyncGenerator<PullFrame> {
-  const response = await send('POST', '/api/pull', { json: { model, stream: true }, signal });
+export const pull = (model: string, signal: AbortSignal) =>
+  follow<PullFrame>('/api/pull', { model, stream: true }, signal, 'The connection ended before the model was there.');
+
+/** Sends a question whose answer takes a while: its lines as they come, "success" last. */
+async function* follow<Line extends { status: string }>(
+  path: string,
+  json: unknown,
+  signal: AbortSignal | undefined,
+  cut: string,
+): AsyncGenerator<Line> {
+  const response = await send('POST', path, { json, signal });
   if (!response.body) throw new Error('The server sent no answer.');
   for await (const line of readNDJSON(response.body)) {
     const failed = errorFromJSON(200, line);
     if (failed) throw failed;
-    const frame = line as PullFrame;
+    const frame = line as Line;
     yield frame;
     if (frame.status === 'success') return;
   }
-  throw new Error('The connection ended before the model was there.');
+  throw new Error(cut);
 }
+
+/** Told of bytes while something takes a while. */
+export type Progress = (completed: number, total: number) => void;
+
+async function last<Line extends PullFrame>(lines: AsyncGenerator<Line>, progress: Progress): Promise<Line> {
+  let end: Line | undefined;
+  for await (const line of lines) {
+    if (line.total) progress(line.completed ?? 0, line.total);
+    end = line;
+  }
+  return end!;
+}
+
+/** Asks the hub about a model: whether it fits, and which devices run it. */
+export const preflight = (model: string, signal?: AbortSignal) =>
+  call<Preflight>('POST', '/ui/preflight', { json: { model }, signal });
+
+/** Reads all files of a model and compares them with how they came. */
+export const verify = (model: string, progress: Progress, signal?: AbortSignal) =>
+  last(
+    follow<PullFrame & Verified>(
+      '/ui/models/verify',
+      { model },
+      signal,
+      'The connection ended while the files were read.',
+    ),
+    progress,
+  );
+
+/** Begins a download of what is missing or damaged of a model. */
+export const repair = (model: string) => call<Download>('POST', '/ui/models/repair', { json: { model } });
+
+/** Takes all models to another folder. Ending it before its end leaves everything as it was. */
+export const move = (to: string, progress: Progress, signal?: AbortSignal) =>
+  last(follow<PullFrame>('/ui/models/move', { to }, signal, 'The connection ended while the models moved.'), progress);
+
+/** Adds a folder with an OpenVINO model; by reference its files stay where they are. The name is the model's. */
+export const importFolder = async (
+  folder: { path: string; name: string; reference: boolean },
+  progress: Progress,
+  signal?: AbortSignal,
+) =>
+  (
+    await last(
+      follow<PullFrame & { model?: string }>(
+        '/desktop/import',
+        folder,
+        signal,
+        'The connection ended during the import.',
+      ),
+      progress,
+    )
+  ).model ?? folder.name;
+
+export const canPreflight = () => changes('POST', '/ui/preflight');
+export const canVerify = () => changes('POST', '/ui/models/verify');
+export const canRepair = () => changes('POST', '/ui/models/repair');
+export const canMove = () => changes('POST', '/ui/models/move');
+export const canImport = () => changes('POST', '/desktop/import');
+
+/** Undefined where this build has one source alone. */
+export const source = () => optional<HubSource>('GET', '/ui/hub');
+
+/** Keeps a token for the hub; an empty one forgets it. */
+export const login = (token: string) => call<Login>('PUT', '/ui/hub/token', { json: { token } });
 
 /** Undefined where this build keeps no list of downloads. */
 export async function downloads(): Promise<Download[] | undefined> {

@@ -177,10 +177,25 @@ export interface Model {
   capabilities?: string[] | null;
   /** Why it cannot be used. */
   damaged?: string;
+  /** The hub's name of it. */
+  source?: string;
+  revision?: string;
+  /** It came with Signalbox, and cannot be deleted. */
+  bundled?: boolean;
+  /** Its files are somebody's own folder, which is never changed. */
+  elsewhere?: boolean;
+  npu?: Fitness;
+}
+
+/** Whether NPUs run a model, and why; the reason is a clause. */
+export interface Fitness {
+  ok: boolean;
+  reason: string;
 }
 
 /** What /api/show tells beyond the list. */
 export interface ModelCard {
+  npu?: Fitness;
   license?: string;
   details?: Model['details'];
   model_info?: { [key: string]: unknown };
@@ -245,6 +260,51 @@ export interface DiskUse {
   trash?: number;
   blobs?: number;
   caches?: number;
+}
+
+/** What can be said of a model before its weights are fetched: backend/downloads/preflight.go. */
+export interface Preflight {
+  model: string;
+  source: string;
+  commit: string;
+  size: number;
+  /** On the disk; 0: not known. */
+  free: number;
+  /** Of this computer; 0: not known. */
+  memory: number;
+  license: string;
+  gated: boolean;
+  installed: boolean;
+  quantization: string;
+  devices: { class: string; ok: boolean; reason: string }[] | null;
+  /** Expected, from its size. */
+  speed: string;
+  /** Why it would not be fetched; empty: it would. */
+  refused: string;
+  warnings: string[] | null;
+}
+
+/** What was found when a model's files were read: backend/models/import.go. */
+export interface Verified {
+  files: number;
+  recorded: boolean;
+  wrong: string[] | null;
+  problem: string;
+  source: string;
+}
+
+/** Where models are fetched from. */
+export interface HubSource {
+  endpoint: string;
+  default: string;
+  /** Where its token is: "environment", "keyring" or "file"; empty: there is none. */
+  token: string;
+}
+
+export interface Login {
+  account: string;
+  kept: string;
+  unchecked: string;
 }
 
 /** A well-known model: backend/models/table.go. */

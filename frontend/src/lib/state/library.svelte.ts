@@ -1,6 +1,6 @@
 import * as library from '../api/library';
 import { ApiError, isMissing } from '../api/http';
-import type { Card, DiskUse, Download, Known, LoadedModel, PullFrame } from '../api/types';
+import type { Card, DiskUse, Download, HubSource, Known, LoadedModel, PullFrame } from '../api/types';
 import { models, sameModel } from './models.svelte';
 import { toasts } from './toasts.svelte';
 
@@ -62,9 +62,15 @@ class LibraryState {
   downloads = $state.raw<Download[] | undefined>();
   cards = $state.raw<Card[] | undefined>();
   pulls = $state.raw<Pull[]>([]);
+  source = $state.raw<HubSource | undefined>();
   canPull = $state(false);
   canRemove = $state(false);
-  private canRestore = false;
+  canRestore = $state(false);
+  canPreflight = $state(false);
+  canVerify = $state(false);
+  canRepair = $state(false);
+  canMove = $state(false);
+  canImport = $state(false);
   private asked = false;
 
   /** Asks what this build can do, once; again where nobody answered. */
@@ -72,13 +78,29 @@ class LibraryState {
     if (this.asked) return;
     this.asked = true;
     try {
-      const [canPull, canRemove, canRestore, known] = await Promise.all([
+      [
+        this.canPull,
+        this.canRemove,
+        this.canRestore,
+        this.canPreflight,
+        this.canVerify,
+        this.canRepair,
+        this.canMove,
+        this.canImport,
+        this.known,
+        this.source,
+      ] = await Promise.all([
         library.canPull(),
         library.canRemove(),
         library.canRestore(),
+        library.canPreflight(),
+        library.canVerify(),
+        library.canRepair(),
+        library.canMove(),
+        library.canImport(),
         library.known(),
+        library.source(),
       ]);
-      [this.canPull, this.canRemove, this.canRestore, this.known] = [canPull, canRemove, canRestore, known];
     } catch {
       this.asked = false;
     }
@@ -174,6 +196,24 @@ class LibraryState {
     }
     toasts.show(`Deleted ${name}`, this.canRestore ? { action: { label: 'Undo', run: () => this.restore(name) } } : {});
     await Promise.all([models.load(), this.refresh()]);
+  }
+
+  async refreshSource(): Promise<void> {
+    try {
+      this.source = await library.source();
+    } catch {
+      // The last answer stays.
+    }
+  }
+
+  /** Fetches again what is wrong of a model: a download like any other. */
+  async repair(name: string): Promise<void> {
+    try {
+      await library.repair(name);
+    } catch (err) {
+      toasts.show(`Not repaired: ${(err as Error).message}`, { level: 'error', ms: 12_000 });
+    }
+    await this.refreshDownloads();
   }
 
   async restore(name: string): Promise<void> {
