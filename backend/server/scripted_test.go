@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,8 +83,11 @@ func (d *scripted) end(ctx context.Context, live *journal.Live, rec llm.Record, 
 	}
 	if err != nil {
 		rec.Outcome = llm.OutcomeError
-		if llm.CodeOf(err) == llm.CodeCancelled {
+		switch llm.CodeOf(err) {
+		case llm.CodeCancelled:
 			rec.Outcome = llm.OutcomeCancelled
+		case llm.CodeTimeout:
+			rec.Outcome = llm.OutcomeTimeout
 		}
 	}
 	rec.PromptTokens, rec.CompletionTokens, rec.CachedTokens = &stats.PromptTokens, &stats.CompletionTokens, &stats.CachedTokens
@@ -92,6 +97,11 @@ func (d *scripted) end(ctx context.Context, live *journal.Live, rec llm.Record, 
 
 func (d *scripted) Generate(ctx context.Context, call dispatch.Call, answer dispatch.Answer) (llm.Record, llm.Stats, error) {
 	ctx, live, rec := d.begin(ctx, call)
+	deliver := answer.Delta
+	answer.Delta = func(delta llm.Delta) error {
+		live.Update(func(e *journal.Entry) { e.State, e.TokensSoFar = journal.StateDecoding, delta.Tokens })
+		return deliver(delta)
+	}
 	stats, err := d.run(ctx, call, answer, &rec)
 	rec, err = d.end(ctx, live, rec, stats, err)
 	return rec, stats, err
@@ -130,11 +140,18 @@ func (d *scripted) run(ctx context.Context, call dispatch.Call, answer dispatch.
 		stats.PromptTokens = n
 		return stats, err
 	}
-	return d.engine.Generate(ctx, llm.GenerateRequest{
+	stats, err := d.engine.Generate(ctx, llm.GenerateRequest{
 		Model: m.Ref(), Tokens: prompt.Tokens, Sampling: call.Request.Sampling, Stop: call.Request.Stop, MaxTokens: call.Request.MaxTokens,
 		Logprobs: call.Request.Logprobs, TopLogprobs: call.Request.TopLogprobs,
 	}, answer.Delta)
+	if asked, _ := json.Marshal(call.Request); err != nil && strings.Contains(string(asked), late) {
+		err = llm.Errorf(llm.CodeTimeout, "the model gave no token for 3m0s")
+	}
+	return stats, err
 }
+
+// late in a prompt makes an error of the engine one of the clock.
+const late = "no token comes"
 
 func (d *scripted) prepare(ctx context.Context, m models.Model, req llm.Request) (llm.Prompt, error) {
 	messages := req.Messages

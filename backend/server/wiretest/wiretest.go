@@ -31,6 +31,8 @@ type Options struct {
 	// FailPrompt makes the engine fail after a few tokens; empty: the engine has no faults on demand, and the lines about
 	// failed streams are left out.
 	FailPrompt string
+	// TimeoutPrompt makes the engine run into a time limit after a few tokens; empty: as with FailPrompt.
+	TimeoutPrompt string
 	// UI is the base URL of the window's listener by address, and Token its bearer token: the trace of a request is read
 	// there. Empty: the lines about traces are left out.
 	UI, Token string
@@ -72,6 +74,14 @@ func SeedChecklist(t *testing.T, baseURL string, o Options) {
 	}
 	if o.UI != "" {
 		t.Run("S31_L17_L18_L19_L20 a client that leaves", s.clientLeaves)
+		t.Run("S36_to_S43_L12_to_L20 every dialect answers", s.successEverywhere)
+		t.Run("S36_to_S43_L17_to_L20 every dialect is left", s.cancelEverywhere)
+		if s.o.FailPrompt != "" {
+			t.Run("S36_to_S43_L11_L18_to_L20 every dialect fails", s.failureEverywhere(s.o.FailPrompt, "error"))
+		}
+		if s.o.TimeoutPrompt != "" {
+			t.Run("S36_to_S43_L11_L18_to_L20 every dialect runs out of time", s.failureEverywhere(s.o.TimeoutPrompt, "timeout"))
+		}
 	}
 }
 
