@@ -100,6 +100,7 @@ type controls interface {
 	Quit()
 	Size() geometry
 	Notify(title, text string)
+	Folder(title string) (path string, err error) // asks for a folder; "": none was chosen
 }
 
 // New prepares the desktop side and touches nothing.
@@ -369,6 +370,20 @@ func (a *App) Show() error {
 	}
 	return nil // it is about to open
 }
+
+// folder asks for a folder with the desktop's own dialog.
+func (a *App) folder(title string) (string, error) {
+	a.mu.Lock()
+	window := a.window
+	a.mu.Unlock()
+	if window == nil {
+		return "", ErrNoWindow
+	}
+	return window.Folder(title)
+}
+
+// ErrNoWindow is the answer to what needs a window of our own.
+var ErrNoWindow = errors.New("there is no window to ask in")
 
 // Quit makes Run return. It may be called often, and from any goroutine.
 func (a *App) Quit() {

@@ -127,6 +127,8 @@ func (w *fakeWindow) Hide()          { w.count(&w.hidden) }
 func (w *fakeWindow) Quit()          { go w.close() }
 func (w *fakeWindow) Size() geometry { return geometry{Width: 900, Height: 700} }
 
+func (w *fakeWindow) Folder(title string) (string, error) { return "/chosen for " + title, nil }
+
 func (w *fakeWindow) count(n *int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,6 +236,18 @@ func TestCloseButtonQuitsWithoutATray(t *testing.T) {
 			assert.Zero(t, s.window.hidden)
 		})
 	}
+}
+
+func TestAFolderIsAskedForInTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, tray.Shown, Options{})
+		require.True(t, s.hasWindow())
+		path, err := s.Desktop().Folder("models")
+		require.NoError(t, err)
+		assert.Equal(t, "/chosen for models", path)
+		_, err = New(Options{}).Desktop().Folder("models")
+		assert.ErrorIs(t, err, ErrNoWindow)
+	})
 }
 
 func TestWindowIsLetGoOnce(t *testing.T) {

@@ -8,6 +8,9 @@ type Desktop struct {
 	Show func() error               // brings the window to the front
 	Quit func() error               // ends Signalbox: the only way out where there is neither tray nor window
 	Info func() Info
+
+	// Folder asks for a folder with the desktop's own dialog, "" when none was chosen. ErrNoWindow where there is no window.
+	Folder func(title string) (path string, err error)
 }
 
 // Info tells what the desktop offers.
@@ -24,6 +27,8 @@ func (a *App) Desktop() Desktop {
 		Show: a.Show,
 		Quit: func() error { a.Quit(); return nil },
 		Info: a.info,
+
+		Folder: a.folder,
 	}
 }
 

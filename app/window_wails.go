@@ -94,6 +94,10 @@ func (w wailsWindow) Size() geometry {
 	return geometry{Width: width, Height: height, Maximised: runtime.WindowIsMaximised(w.ctx)}
 }
 
+func (w wailsWindow) Folder(title string) (string, error) {
+	return runtime.OpenDirectoryDialog(w.ctx, runtime.OpenDialogOptions{Title: title, CanCreateDirectories: true})
+}
+
 // Notify shows a notice of the desktop. Where there is no notification service, there is no notice.
 func (w wailsWindow) Notify(title, text string) {
 	if runtime.InitializeNotifications(w.ctx) != nil {

@@ -49,6 +49,29 @@ func (s *Server) desktopQuit(w *response, _ *http.Request) error {
 	return s.deps.Desktop.Quit()
 }
 
+// ErrNoDialog is for desktops without a window to show a dialog in.
+var ErrNoDialog = withStatus(http.StatusNotFound, llm.Errorf(llm.CodeUnsupported, "this desktop has no window to choose a folder in"))
+
+// desktopFolder lets the user choose a folder, which takes as long as it takes.
+func (s *Server) desktopFolder(w *response, r *http.Request) error {
+	var want struct {
+		Title string `json:"title"`
+	}
+	if err := decode(w, r, &want); err != nil {
+		return err
+	}
+	if s.deps.Desktop == nil {
+		return noDesktop()
+	}
+	path, err := s.deps.Desktop.Folder(want.Title)
+	if err != nil {
+		return err
+	}
+	return w.jsonOf(http.StatusOK, struct {
+		Path string `json:"path"`
+	}{path})
+}
+
 func noDesktop() error {
 	return withStatus(http.StatusNotFound, llm.Errorf(llm.CodeUnsupported, "Signalbox runs without a desktop here"))
 }

@@ -58,6 +58,9 @@ type Desktop interface {
 	Open(url string) error // in the user's browser; url is http, https or mailto
 	Show() error           // bring the window to the front
 	Quit() error           // end Signalbox
+
+	// Folder asks for a folder with the desktop's own dialog; "": none was chosen. ErrNoDialog where there is no such dialog.
+	Folder(title string) (path string, err error)
 }
 
 // Deps is what a Server needs.

@@ -40,6 +40,7 @@ func (s *Server) uiRoutes(access *Access) []route {
 		{"DELETE", "/ui/chats/{id}", o, s.uiDeleteChat, false},
 		{"POST", "/desktop/open", o, s.desktopOpen, false},
 		{"POST", "/desktop/show", o, s.desktopShow, false},
+		{"POST", "/desktop/folder", o, s.desktopFolder, false},
 		{"POST", "/desktop/quit", o, s.desktopQuit, false},
 		{"GET", "/ui/{file:.*}", o, s.page(access), false},
 		{"HEAD", "/ui/{file:.*}", o, s.page(access), false},

@@ -153,6 +153,12 @@ func (d *desktop) Open(url string) error {
 }
 func (d *desktop) Show() error { return nil }
 func (d *desktop) Quit() error { return nil }
+func (d *desktop) Folder(title string) (string, error) {
+	if title == "" {
+		return "", server.ErrNoDialog
+	}
+	return "/chosen", nil
+}
 
 func TestA38OnlyHarmlessLinksAreOpened(t *testing.T) {
 	d := &desktop{}
@@ -168,6 +174,11 @@ func TestA38OnlyHarmlessLinksAreOpened(t *testing.T) {
 	assert.Len(t, d.opened, 4)
 	status, _ := r.call(t, "POST", "/desktop/show", "")
 	assert.Equal(t, 204, status)
+	status, text := r.call(t, "POST", "/desktop/folder", `{"title":"New folder"}`)
+	assert.Equal(t, 200, status)
+	assert.Equal(t, `{"path":"/chosen"}`, strings.TrimSpace(text))
+	status, _ = r.call(t, "POST", "/desktop/folder", `{}`)
+	assert.Equal(t, 404, status, "no dialog: the page takes a path by hand")
 }
 
 func TestWithoutADesktopThereIsNothingToShow(t *testing.T) {

@@ -138,7 +138,7 @@ for (const scheme of ['light', 'dark']) {
     await page.getByRole('button', { name: `Get ${name}` }).click();
     await page.waitForTimeout(700);
   };
-  await shot(`models-get-${scheme}`, { scheme, path: '#/models' }, more('qwen3:4b'));
+  await shot(`models-get-${scheme}`, { scheme, path: '#/models' }, more('phi4-mini'));
   await shot(
     `models-get-offline-${scheme}`,
     { scheme, path: '#/models', before: (m) => (m.state.offline = true) },

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"signalbox/app"
 	"signalbox/app/tray"
@@ -15,6 +16,14 @@ type desktopSide struct{ app.Desktop }
 func (d desktopSide) Open(address string) error { return d.Desktop.Open(address) }
 func (d desktopSide) Show() error               { return d.Desktop.Show() }
 func (d desktopSide) Quit() error               { return d.Desktop.Quit() }
+
+func (d desktopSide) Folder(title string) (string, error) {
+	path, err := d.Desktop.Folder(title)
+	if errors.Is(err, app.ErrNoWindow) {
+		return "", server.ErrNoDialog
+	}
+	return path, err
+}
 
 func (d desktopSide) info() server.DesktopStatus {
 	i := d.Info()
