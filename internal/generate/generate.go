@@ -70,7 +70,6 @@ func (r *Runner) slot(ctx context.Context, c *chat, req llm.GenerateRequest) (s 
 		s, keep = c.slots.find(req.Owner, req.Tokens, func(s *slot, keep int) bool { return c.goOn(s, keep, len(req.Tokens)) })
 	}
 	if s != nil {
-		s.drop(keep)
 		return s, keep, nil
 	}
 	s, err = c.newSlot()

@@ -238,15 +238,20 @@ type entry struct {
 	trimmable bool  // every state is a list of entries
 }
 
-// memory estimates a cache's bytes. OpenVINO takes memory ahead, so half as much again is counted.
-func (e entry) memory(model *openvino.CompiledModel) func(int) int64 {
+// memory estimates the bytes of caches. OpenVINO takes memory ahead, so half as much again is counted.
+func (e entry) memory(model *openvino.CompiledModel) func([]*slot) int64 {
 	precision, _ := model.Property("KV_CACHE_PRECISION")
 	size := map[string]int64{"u8": 1, "i8": 1, "f16": 2, "bf16": 2}[precision]
 	if size == 0 {
 		size = 4
 	}
 	perEntry := e.values * size * 3 / 2
-	return func(entries int) int64 { return int64(entries) * perEntry }
+	return func(slots []*slot) (bytes int64) {
+		for _, s := range slots {
+			bytes += int64(s.cached()) * perEntry
+		}
+		return bytes
+	}
 }
 
 // readChat reads the model: for CPU and GPU with the head sliced, and on the CPU, where that is seen to be possible, with its attention

@@ -11,7 +11,7 @@ import (
 )
 
 // pages is the KV cache of all conversations with a model whose attention is paged: blocks of some tokens (32 on the CPU), of which each
-// conversation has a list. So a tail is dropped by giving its blocks back, and tokens on top of a cache cost what those of a new
+// conversation has a list. So conversations that begin alike share blocks, and tokens on top of a cache cost what those of a new
 // prompt cost.
 //
 // The inputs are those of ov::op::PagedAttentionExtension, with one sequence in each inference. There is one infer request: a device
@@ -33,8 +33,8 @@ type pages struct {
 	logits      logits
 
 	mu    sync.Mutex
-	total int     // blocks there are; guarded by mu
-	free  []int32 // guarded by mu
+	users []int32 // of each block; guarded by mu
+	free  []int32 // blocks that nobody uses; guarded by mu
 }
 
 // layer is the keys or the values of one attention layer.
@@ -86,10 +86,11 @@ func (p *pages) grow(total int) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := p.total; i < total; i++ {
+	for i := len(p.users); i < total; i++ {
+		p.users = append(p.users, 0)
 		p.free = append(p.free, int32(i))
 	}
-	p.total, p.bytes = total, bytes/int64(total)
+	p.bytes = bytes / int64(total)
 	return nil
 }
 
@@ -123,7 +124,7 @@ func (l *layer) grow(lib *openvino.Library, request *openvino.Request, total int
 // take gives n more blocks.
 func (p *pages) take(n int) ([]int32, error) {
 	p.mu.Lock()
-	total, missing := p.total, n-len(p.free)
+	total, missing := len(p.users), n-len(p.free)
 	p.mu.Unlock()
 	if missing > 0 {
 		if err := p.grow(max(total+missing, total*3/2)); err != nil {
@@ -135,20 +136,43 @@ func (p *pages) take(n int) ([]int32, error) {
 	at := len(p.free) - n
 	blocks := slices.Clone(p.free[at:])
 	p.free = p.free[:at]
+	for _, b := range blocks {
+		p.users[b] = 1
+	}
 	return blocks, nil
 }
 
+// share makes one more conversation a user of blocks.
+func (p *pages) share(blocks []int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range blocks {
+		p.users[b]++
+	}
+}
+
+// give takes blocks back from one of their users.
 func (p *pages) give(blocks []int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.free = append(p.free, blocks...)
+	for _, b := range blocks {
+		if p.users[b]--; p.users[b] == 0 {
+			p.free = append(p.free, b)
+		}
+	}
 }
 
-// memory is what a cache of that many entries takes.
-func (p *pages) memory(entries int) int64 {
+// memory is what the caches of these conversations take; what they share counts once.
+func (p *pages) memory(slots []*slot) int64 {
+	seen := map[int32]bool{}
+	for _, s := range slots {
+		for _, b := range s.cache.(*paged).blocks {
+			seen[b] = true
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return int64((entries+p.block-1)/p.block) * p.bytes
+	return int64(len(seen)) * p.bytes
 }
 
 // run computes tokens as those that follow the first past ones in blocks.
@@ -235,13 +259,19 @@ func (s *paged) feed(_ *chat, tokens []int32) ([]float32, error) {
 	return row, nil
 }
 
-func (s *paged) drop(n int) {
-	keep := (n + s.pages.block - 1) / s.pages.block
-	s.pages.give(s.blocks[keep:])
-	s.blocks, s.seen = s.blocks[:keep], n
+// reuse shares whole blocks: one that is filled further by each of two conversations cannot be. The conversation itself stays as it
+// is, unless it is the same that goes on.
+func (s *paged) reuse(n int) (cache, int) {
+	if n == s.seen {
+		return s, n
+	}
+	blocks := slices.Clone(s.blocks[:n/s.pages.block])
+	s.pages.share(blocks)
+	kept := len(blocks) * s.pages.block
+	return &paged{pages: s.pages, blocks: blocks, seen: kept}, kept
 }
 
-func (s *paged) forget() { s.drop(0) }
+func (s *paged) forget() { s.close() }
 
 func (s *paged) close() {
 	s.pages.give(s.blocks)

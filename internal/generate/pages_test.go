@@ -84,6 +84,30 @@ func TestPagesThatWereGivenBackServeOthers(t *testing.T) {
 	}
 }
 
+func TestConversationsThatBeginAlikeAllGoOn(t *testing.T) {
+	r := runner(t)
+	text := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 30)
+	ask := func(owner string, messages ...llm.Message) result {
+		got := run(t, r, llm.GenerateRequest{Tokens: prepare(t, r, messages...), MaxTokens: 8, Owner: owner})
+		require.NoError(t, got.err)
+		return got
+	}
+	questions := []string{"What does the fox do?", "Which animals are there?", "What colour is the fox?"}
+	answers := make([]string, len(questions))
+	for i, q := range questions {
+		got := ask("alike", user(text+q))
+		answers[i] = got.text
+		if i > 0 {
+			assert.Greater(t, got.stats.CachedTokens, 280, "of what was said before, whole blocks")
+		}
+		assert.Equal(t, ask("", user(text+q)).text, got.text)
+	}
+	for i, q := range questions { // each has its own end
+		got := ask("alike", user(text+q), assistant(answers[i]), user("Thank you."))
+		assert.Greater(t, got.stats.CachedTokens, got.stats.PromptTokens-40)
+	}
+}
+
 // The CPU plugin cannot read paged attention back from a cache, but would write it each time: neither the time nor the disk is spent.
 func TestPagedModelsLeaveNothingInTheCache(t *testing.T) {
 	cache := t.TempDir()

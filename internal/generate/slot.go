@@ -18,8 +18,9 @@ type cache interface {
 	// feed runs the model over tokens on top of the cache and returns the logits for the token that follows them. They are valid
 	// until the model's next inference. On error the cache is in doubt: it must be closed.
 	feed(c *chat, tokens []int32) ([]float32, error)
-	// drop keeps the first n tokens.
-	drop(n int)
+	// reuse gives a cache of the first n tokens, or of a few less, kept. It is the same cache, with the rest dropped, or another
+	// one that shares what they have in common.
+	reuse(n int) (c cache, kept int)
 	// forget makes the cache count as empty.
 	forget()
 	// entries is how many tokens a step looks back at, dropped ones included that could not be removed.
@@ -40,13 +41,6 @@ func (c *chat) newSlot() (*slot, error) {
 }
 
 func (s *slot) cached() int { return s.cache.entries() }
-
-func (s *slot) drop(n int) {
-	if n < len(s.tokens) {
-		s.cache.drop(n)
-		s.tokens = s.tokens[:n]
-	}
-}
 
 // forget makes the cache count as empty: the next tokens begin a conversation.
 func (s *slot) forget() {

@@ -9,7 +9,7 @@ import (
 // slots keeps the slots of conversations that are not running. A conversation goes on in its own slot when that is cheaper
 // than computing everything again. Slots are never shared between owners.
 type slots struct {
-	bytes func(entries int) int64 // memory of a cache with that many entries
+	bytes func(idle []*slot) int64 // memory that their caches take
 	limit int64
 
 	mu     sync.Mutex
@@ -18,7 +18,8 @@ type slots struct {
 }
 
 // find takes the owner's slot whose tokens agree longest with the beginning of tokens, for which cheaper says that going on
-// from keep tokens is cheaper than a new beginning. It returns nil when there is none.
+// from keep tokens is cheaper than a new beginning; the slot has these tokens, or a few less, and no others. It returns nil when
+// there is none.
 func (p *slots) find(owner string, tokens []int32, cheaper func(s *slot, keep int) bool) (*slot, int) {
 	if owner == "" {
 		return nil, 0 // nobody in particular: not even with itself
@@ -39,7 +40,12 @@ func (p *slots) find(owner string, tokens []int32, cheaper func(s *slot, keep in
 		return nil, 0
 	}
 	s := p.idle[best]
+	cache, keep := s.cache.reuse(keep)
+	if cache != s.cache {
+		return &slot{owner: owner, tokens: slices.Clone(s.tokens[:keep]), cache: cache}, keep
+	}
 	p.idle = slices.Delete(p.idle, best, best+1)
+	s.tokens = s.tokens[:keep]
 	return s, keep
 }
 
@@ -54,7 +60,8 @@ func common(a, b []int32) int {
 	return n
 }
 
-// keep takes a slot back after an answer and closes the ones not used for longest until all fit into the limit.
+// keep takes a slot back after an answer and closes the ones not used for longest until all fit into the limit. The last one stays in
+// any case: it took its memory already, and a long conversation needs it most.
 func (p *slots) keep(s *slot, owner string) {
 	s.owner = owner
 	p.mu.Lock()
@@ -64,12 +71,7 @@ func (p *slots) keep(s *slot, owner string) {
 		return
 	}
 	p.idle = append(p.idle, s)
-	total := int64(0)
-	for _, s := range p.idle {
-		total += p.bytes(s.cached())
-	}
-	for total > p.limit && len(p.idle) > 0 {
-		total -= p.bytes(p.idle[0].cached())
+	for len(p.idle) > 1 && p.bytes(p.idle) > p.limit {
 		p.idle[0].close()
 		p.idle = slices.Delete(p.idle, 0, 1)
 	}

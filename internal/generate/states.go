@@ -62,10 +62,10 @@ func (s *states) fix(c *chat) error {
 
 func (s *states) entries() int { return s.seen + s.dead }
 
-// drop keeps the first n tokens. The others stay in the cache, masked out: there is no way to remove them.
-func (s *states) drop(n int) {
+// reuse drops all but the first n tokens. They stay in the cache, masked out: there is no way to remove them.
+func (s *states) reuse(n int) (cache, int) {
 	if n >= s.seen {
-		return
+		return s, s.seen
 	}
 	seen := 0
 	mask := s.mask.data[:s.entries()]
@@ -80,6 +80,7 @@ func (s *states) drop(n int) {
 	}
 	s.dead += s.seen - n
 	s.seen = n
+	return s, n
 }
 
 // forget is for the NPU, which starts over by itself when more than one token comes at position 0.
