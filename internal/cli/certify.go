@@ -569,6 +569,13 @@ func (c *certifier) cache(ctx context.Context) outcome {
 	if !c.own || c.cold == nil {
 		return outcome{skip: true, detail: "the model was loaded or compiled before: use --own to measure with an empty cache"}
 	}
+	var kept server.Compiled
+	if err := c.get(ctx, "GET", "/ui/compiled", nil, &kept); err != nil {
+		return outcome{err: err}
+	}
+	if !slices.ContainsFunc(kept.Models, func(m server.CompiledModel) bool { return m.Device == c.device.ID }) {
+		return outcome{skip: true, detail: fmt.Sprintf("nothing is kept of models compiled for %s; it was loaded in %.1f s", c.device.Label, *c.cold/1000)}
+	}
 	if err := c.get(ctx, "POST", "/api/generate", map[string]any{"model": c.report.Model, "keep_alive": 0}, &struct{}{}); err != nil {
 		return outcome{err: err}
 	}
