@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 const starter = "smollm2:135m"
 
 // start runs a backend on the fake engine with the starter model, until the test ends or stop is called.
-func start(t *testing.T, home string, change ...func(*config.Settings)) (b *Backend, stop func()) {
+func start(t testing.TB, home string, change ...func(*config.Settings)) (b *Backend, stop func()) {
 	t.Helper()
 	d := dirs.Dirs{Config: home, Data: home, State: home, Cache: filepath.Join(home, "cache")}
 	settings := config.Default()
