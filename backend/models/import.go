@@ -87,7 +87,7 @@ func (l *Library) bring(ctx context.Context, f folder, m manifest, progress func
 			return err
 		}
 	}
-	if err := writeManifest(temp, m); err != nil {
+	if err := errors.Join(writeManifest(temp, m), syncTree(temp)); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, final); err != nil {
@@ -169,7 +169,7 @@ func copyFile(ctx context.Context, from, to string, wrote func(p []byte)) error 
 // an earlier one of that name. Its files are on disk when its manifest is.
 func (l *Library) Install(staging string, i Installed) error {
 	m := manifest{Name: i.Name, Source: i.Source, Revision: i.Revision, License: i.License, Files: i.Files}
-	if err := errors.Join(writeManifest(staging, m), syncDir(staging)); err != nil {
+	if err := errors.Join(writeManifest(staging, m), syncTree(staging)); err != nil {
 		return err
 	}
 	return l.change(func(folders []folder) error {

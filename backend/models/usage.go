@@ -173,6 +173,12 @@ func (l *Library) Move(ctx context.Context, to string, progress func(done, total
 			}
 		}
 		made, err := copyAll(ctx, own, to, progress)
+		for i := 0; err == nil && i < len(made); i++ { // what is removed here must be there after a power cut
+			err = syncTree(made[i])
+		}
+		if err == nil {
+			err = syncDir(to)
+		}
 		if err == nil {
 			err = moved(to)
 		}
@@ -209,6 +215,16 @@ func copyAll(ctx context.Context, folders []string, to string, progress func(don
 		}
 	}
 	return made, nil
+}
+
+// syncTree makes the names in a folder last, and in those below it. Their contents were synced when they were written.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return syncDir(path)
+	})
 }
 
 func removeAll(paths []string) error {
