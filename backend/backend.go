@@ -49,6 +49,9 @@ type Backend struct {
 	log       *slog.Logger
 	library   *models.Library
 	downloads *downloads.Manager
+
+	tableRefused sync.Once // the log has heard why known.json is not read
+
 	journal   *journal.Journal
 	engine    *engines
 	prober    *prober

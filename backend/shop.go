@@ -107,7 +107,11 @@ func (b *Backend) hubEndpoint() string {
 
 // table is the list of well-known models; known.json in the data folder adds to it.
 func (b *Backend) table() models.Table {
-	return models.LoadTable(filepath.Join(b.options.Dirs.Data, "known.json"))
+	table, err := models.LoadTable(filepath.Join(b.options.Dirs.Data, "known.json"))
+	if err != nil {
+		b.tableRefused.Do(func() { b.log.Warn("the list of well-known models", "error", err) })
+	}
+	return table
 }
 
 func (b *Backend) inUse(name string) bool {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -73,7 +74,8 @@ func TestTheTableIsWellFormedAndAFileOnlyAddsToIt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known.json")
 	require.NoError(t, os.WriteFile(file, []byte(`[{"name":"qwen3:4b","repo":"evil/x"},{"name":"new:1b","repo":"OpenVINO/New-1B-int4-ov"},
 		{"name":"bad","repo":"http://evil/x"},{"name":"worse","repo":"a/b","revision":"../../x"},{"name":"other","aliases":["qwen3"],"repo":"a/b"}]`), 0o600))
-	table := models.LoadTable(file)
+	table, err := models.LoadTable(file)
+	require.NoError(t, err)
 	old, _ := table.Find("qwen3:4b")
 	assert.Equal(t, "OpenVINO/Qwen3-4B-int4-ov", old.Repo)
 	added, ok := table.Find("new:1b")
@@ -82,6 +84,16 @@ func TestTheTableIsWellFormedAndAFileOnlyAddsToIt(t *testing.T) {
 	assert.Len(t, table, len(models.Builtin())+2)
 	qwen, _ := table.Find("qwen3")
 	assert.Equal(t, "qwen3:8b", qwen.Name)
+
+	table, err = models.LoadTable(filepath.Join(t.TempDir(), "none.json"))
+	require.NoError(t, err)
+	assert.Len(t, table, len(models.Builtin()))
+	if runtime.GOOS != "windows" {
+		require.NoError(t, os.Chmod(file, 0o666))
+		table, err = models.LoadTable(file)
+		assert.ErrorContains(t, err, "others can write it")
+		assert.Len(t, table, len(models.Builtin()), "what others can write names no models")
+	}
 }
 
 func TestAGGUFFileHasAModelToPullInstead(t *testing.T) {

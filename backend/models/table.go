@@ -43,13 +43,19 @@ var builtin = sync.OnceValue(func() (t Table) {
 })
 
 // LoadTable is Builtin and what the file adds to it: new names need no release. The file may only add: no name that the
-// program knows can be led elsewhere by it, and entries that are not well formed are left out.
-func LoadTable(file string) Table {
+// program knows can be led elsewhere by it, and entries that are not well formed are left out. Signalbox fetches no such file
+// by itself; it is the user's own, and the error says why one is not read that somebody else could have written. An entry
+// that names a commit as its revision means these files for ever; others mean what the repository has.
+func LoadTable(file string) (Table, error) {
 	t := Builtin()
 	var more Table
-	if file != "" {
-		decodeFile(file, &more)
+	if file == "" {
+		return t, nil
 	}
+	if err := ownFile(file); err != nil {
+		return t, err
+	}
+	decodeFile(file, &more)
 	for _, k := range more {
 		repo, revision, _ := strings.Cut(k.Repo, "@")
 		if !ValidName(k.Name) || !ValidName(repo) || strings.Count(repo, "/") != 1 || revision != "" && !validRevision(revision) ||
@@ -61,7 +67,7 @@ func LoadTable(file string) Table {
 			t = append(t, k)
 		}
 	}
-	return t
+	return t, nil
 }
 
 // Find returns the entry of that name, alias or repository, compared as the library compares names.
