@@ -10,11 +10,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -502,6 +504,48 @@ func TestAProxySeesTheHubAndNeverThisComputer(t *testing.T) {
 	_, err = client(t, hub.Options{Endpoint: h.URL, Proxy: through}).Snapshot(t.Context(), repo, "")
 	require.NoError(t, err)
 	assert.Len(t, hosts, 2, "localhost went through the proxy")
+}
+
+// TestAWholePullThroughAProxyAsksForTheHubAndItsStore has a proxy between that writes down every host.
+func TestAWholePullThroughAProxyAsksForTheHubAndItsStore(t *testing.T) {
+	h := hubtest.New(t)
+	h.Add(repo, hubtest.Small(300_000))
+	hubAt, _ := url.Parse(h.URL)
+	storeAt, _ := url.Parse(h.Store)
+	h.Store = "http://store.test"
+	var mu sync.Mutex
+	hosts, tokens := map[string]int{}, map[string]string{}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		hosts[r.URL.Host]++
+		tokens[r.URL.Host] = r.Header.Get("Authorization")
+		mu.Unlock()
+		r.URL.Host = map[string]string{"hub.test": hubAt.Host, "store.test": storeAt.Host}[r.URL.Host]
+		(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(&url.URL{Scheme: "http", Host: r.URL.Host}) }}).ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	o := hub.Options{
+		Endpoint: "http://hub.test", Token: func(string) string { return "hf_secret" },
+		Proxy: hub.ProxyBy(func(name string) string {
+			return map[string]string{"HTTP_PROXY": proxy.URL, "NO_PROXY": "localhost"}[name]
+		}, nil),
+		Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+			return nil, fmt.Errorf("%s was looked up here, not by the proxy", host)
+		},
+	}
+	c := client(t, o)
+	s, err := c.Snapshot(t.Context(), repo, "")
+	require.NoError(t, err)
+	for _, f := range s.Files {
+		_, err := c.Download(t.Context(), s, f, filepath.Join(t.TempDir(), "file"), func(int64) {})
+		require.NoError(t, err, f.Name)
+	}
+	_, err = c.Search(t.Context(), hub.Query{})
+	require.NoError(t, err)
+	mu.Lock()
+	defer mu.Unlock()
+	assert.Len(t, hosts, 2, "%v", hosts)
+	assert.Equal(t, map[string]string{"hub.test": "Bearer hf_secret", "store.test": ""}, tokens)
 }
 
 func TestATokenGoesToItsHubAlone(t *testing.T) {
