@@ -192,7 +192,7 @@ export class Conversation {
     } finally {
       reply.end();
       this.controller = null;
-      this.awaitRecord(reply);
+      this.awaitRecord(reply, requestId);
     }
     await this.save();
   }
@@ -234,30 +234,33 @@ export class Conversation {
     this.live = entry;
   }
 
-  /** A stopped or failed answer gets its finished record from the events, a moment later. */
-  private awaitRecord(reply: Message): void {
+  /**
+   * A stopped or failed answer gets its finished record from the events, a moment later. The listener is asked too: an event that
+   * came while the page was not connected does not come again.
+   */
+  private awaitRecord(reply: Message, requestId: string): void {
     const release = this.stopListening;
     this.stopListening = () => {};
     if (reply.record?.outcome) return release();
-    const traceId = this.traceId || this.live?.trace_id;
+    const traceId = this.traceId || this.live?.trace_id || requestId;
     release();
-    if (!traceId) return;
-    const done = requests.listen((entry) => {
-      if (entry.trace_id !== traceId || running(entry)) return;
+    const take = (entry: Entry | undefined) => {
+      if (entry?.trace_id !== traceId || running(entry) || reply.record?.outcome) return;
       reply.record = recordOf(entry);
       end();
-    });
-    const end = () => {
-      done();
-      clearTimeout(timer);
       void this.save();
     };
-    const timer = setTimeout(done, 30_000);
-    const known = requests.get(traceId);
-    if (known && !running(known)) {
-      reply.record = recordOf(known);
-      end();
-    }
+    const ask = () =>
+      void backend.request(traceId).then(take, () => {
+        // Not known there, or nobody answers: nothing is shown of it.
+      });
+    const timers = [setTimeout(ask, 500), setTimeout(ask, 5_000), setTimeout(() => end(), 30_000)];
+    const done = requests.listen(take);
+    const end = () => {
+      done();
+      timers.forEach(clearTimeout);
+    };
+    take(requests.get(traceId));
   }
 
   async rename(title: string): Promise<void> {

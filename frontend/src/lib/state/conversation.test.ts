@@ -139,6 +139,27 @@ describe('Conversation', () => {
     requests.receive({ ...base, trace_id: id, state: 'queued', position: 2 });
     expect(c.live?.position).toBe(2);
   });
+
+  it('asks for the record of a failed answer when no event brought it', async () => {
+    let id = '';
+    vi.useFakeTimers();
+    try {
+      vi.stubGlobal('fetch', async (path: string, init: RequestInit) => {
+        if (path.startsWith('/ui/chats/')) return new Response(null, { status: 204 });
+        if (path === `/ui/requests/${id}`)
+          return new Response(JSON.stringify({ trace_id: id, state: 'done', outcome: 'rejected' }));
+        id = new Headers(init.headers).get('X-Request-ID') ?? '';
+        return new Response('{"error":"no"}', { status: 400 });
+      });
+      const c = new Conversation('c1');
+      await c.send('x', { model: 'm' });
+      expect(c.messages[1]).toMatchObject({ error: 'no', record: undefined });
+      await vi.advanceTimersByTimeAsync(1000);
+      expect(c.messages[1]?.record?.outcome).toBe('rejected');
+    } finally {
+      vi.useRealTimers();
+    }
+  });
 });
 
 it.each([
