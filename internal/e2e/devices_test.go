@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -68,7 +69,7 @@ func withoutStream(body map[string]any) map[string]any {
 func TestTwoDevicesAtOnce(t *testing.T) {
 	home := newHome(t)
 	require.NoError(t, os.WriteFile(filepath.Join(home, "settings.json"),
-		[]byte(`{"emulate_npu":true,"npu_prompt_limit":256,"npu_response_reserve":64}`), 0o600))
+		[]byte(`{"emulate_npu":true,"npu_prompt_limit":256,"npu_response_reserve":64,"side_request_prompt":64,"side_request_answer":16}`), 0o600))
 	s := Start(t, []string{"SIGNALBOX_HOME=" + home})
 
 	t.Run("killed while it loads, the next device answers", func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestTwoDevicesAtOnce(t *testing.T) {
 	t.Run("a short request runs on one while a long one runs on the other", func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		defer leave()
-		resp := s.Open(ctx, "/api/chat", chat(long(60), map[string]any{"num_predict": 4000}))
+		resp := s.Open(ctx, "/api/chat", chat("Repeat the word train for ever.", map[string]any{"num_predict": 4000, "device": "cpu"}))
 		defer resp.Body.Close()
 		require.Equal(t, llm.CPU, resp.Header.Get("X-NPU-Proxy-Execution-Device"))
 		reader := bufio.NewReader(resp.Body)
@@ -118,6 +119,57 @@ func TestTwoDevicesAtOnce(t *testing.T) {
 		assert.Equal(t, 1, s.stateOf(llm.CPU).Running, "the long one still runs")
 		_, err = reader.ReadString('\n')
 		require.NoError(t, err, "and it streams")
+	})
+
+	t.Run("a side request goes around the device that is at work on a long turn", func(t *testing.T) {
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		turn := chat(long(6), map[string]any{"num_predict": 60})
+		turn["tools"] = []any{map[string]any{"type": "function", "function": map[string]any{"name": "price"}}}
+		agent := s.Open(ctx, "/api/chat", turn)
+		defer agent.Body.Close()
+		require.Equal(t, emulated, agent.Header.Get("X-NPU-Proxy-Execution-Device"), agent.Header.Get("X-NPU-Proxy-Token-Count"))
+		reader := bufio.NewReader(agent.Body)
+		_, err := reader.ReadString('\n')
+		require.NoError(t, err)
+
+		side := s.Open(context.Background(), "/api/chat", chat("Name this chat.", map[string]any{"num_predict": 8}))
+		defer side.Body.Close()
+		assert.Equal(t, llm.CPU, side.Header.Get("X-NPU-Proxy-Execution-Device"))
+		assert.Equal(t, emulated, side.Header.Get("X-NPU-Proxy-Routed-Device"))
+		assert.Equal(t, "side_request", side.Header.Get("X-NPU-Proxy-Route-Reason"))
+		assert.Equal(t, llm.FallbackBusy, side.Header.Get("X-NPU-Proxy-Fallback-Reason"))
+		lines := stream(t, side.Body)
+		last := lines[len(lines)-1]
+		require.True(t, last.Done, last.Error)
+		assert.Greater(t, len(lines), 2, "it streams")
+		assert.Regexp(t, `^A short request goes around the emulated NPU, which is at work on a prompt of \d+ tokens; the model is loaded on the CPU\.$`, last.Record.Reason)
+		assert.Equal(t, 1, s.stateOf(llm.NPU).Running, "the long one still runs")
+		_, err = reader.ReadString('\n')
+		require.NoError(t, err, "and it streams")
+		leave()
+		s.idle()
+	})
+
+	t.Run("killed while it reads the prompt, it is asked again", func(t *testing.T) {
+		var last line
+		for try := 0; ; try++ { // it reads for a fraction of a second: a slow look may come too late
+			resp := s.Open(context.Background(), "/api/chat", chat(fmt.Sprint(try, " ", long(14)), map[string]any{"num_predict": 2, "device": "npu"}))
+			caught := s.state() == journal.StatePrefill
+			if caught {
+				require.NoError(t, syscall.Kill(s.childOf("NPU"), syscall.SIGKILL))
+			}
+			lines := stream(t, resp.Body)
+			resp.Body.Close()
+			last = lines[len(lines)-1]
+			require.True(t, last.Done, last.Error)
+			if caught && strings.Contains(last.Record.Reason, "asked again") {
+				break
+			}
+			require.Less(t, try, 20, "never killed while it read the prompt: %s", last.Record.Reason)
+		}
+		assert.Equal(t, emulated, last.Record.Device)
+		assert.Contains(t, last.Record.Reason, "it was asked again there, since the engine process for "+emulated+" ended by itself: signal: killed")
 	})
 
 	t.Run("killed while it answers, the request ends and the next one works", func(t *testing.T) {

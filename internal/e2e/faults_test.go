@@ -227,6 +227,23 @@ func TestKilledEngineEndsNoMoreThanWhatWasSaid(t *testing.T) {
 	}
 }
 
+func TestTenKillsInARowCostTheirRequestsAlone(t *testing.T) {
+	s := Start(t, nil)
+	for range 10 {
+		resp := s.Open(context.Background(), "/api/chat", chat("Tell me a very long story.", map[string]any{"num_predict": 4000}))
+		reader := bufio.NewReader(resp.Body)
+		_, err := reader.ReadString('\n')
+		require.NoError(t, err)
+		s.kill()
+		lines := stream(t, reader)
+		resp.Body.Close()
+		require.NotEmpty(t, lines)
+		assert.Contains(t, lines[len(lines)-1].Error, "killed")
+		s.mustAnswer()
+	}
+	s.idle()
+}
+
 func TestKilledServerLeavesNoEngineBehind(t *testing.T) {
 	s := Start(t, nil)
 	s.mustAnswer()

@@ -123,6 +123,18 @@ func TestJournalThatCannotBeUsedStopsNobody(t *testing.T) {
 		assert.Contains(t, s.notices(), "The journal was damaged. It was put aside as ")
 		assert.Len(t, s.all().Requests, 1)
 	})
+	t.Run("deleted while it is in use", func(t *testing.T) {
+		s := Start(t, nil, "--engine", "fake")
+		resp, _ := s.Post("/api/chat", chat("hello", nil))
+		assert.Equal(t, 200, resp.StatusCode)
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			require.NoError(t, os.Remove(filepath.Join(s.Home, "journal.db"+suffix)))
+		}
+		resp, _ = s.Post("/api/chat", chat("hello", nil))
+		assert.Equal(t, 200, resp.StatusCode)
+		Eventually(t, 10*time.Second, "it is said", func() bool { return strings.Contains(s.notices(), "deleted or replaced while Signalbox ran") })
+		Eventually(t, 10*time.Second, "the next one is in the file", func() bool { return kept(s.Home) == 1 })
+	})
 	t.Run("held by another program", func(t *testing.T) {
 		s := Start(t, nil, "--engine", "fake")
 		db, err := sql.Open("sqlite", filepath.Join(s.Home, "journal.db"))
@@ -140,10 +152,63 @@ func TestJournalThatCannotBeUsedStopsNobody(t *testing.T) {
 	})
 }
 
+// kept counts the requests in a server's journal; -1 while it cannot be read.
+func kept(home string) int {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(home, "journal.db")+"?_pragma=query_only(1)")
+	if err != nil {
+		return -1
+	}
+	defer db.Close()
+	n := -1
+	if db.QueryRow(`SELECT count(*) FROM requests`).Scan(&n) != nil {
+		return -1
+	}
+	return n
+}
+
+// TestFullDiskCostsNoAnswer has no byte left for the journal, the compile cache, the cards and the log.
+func TestFullDiskCostsNoAnswer(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount a small file system")
+	}
+	home := newHome(t)
+	if err := syscall.Mount("tmpfs", home, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("this machine mounts no file systems: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(home, syscall.MNT_DETACH)) })
+	s := Start(t, []string{"SIGNALBOX_HOME=" + home})
+	t.Cleanup(s.Stop) // before the file system goes
+	filler, err := os.Create(filepath.Join(home, "filler"))
+	require.NoError(t, err)
+	for err == nil {
+		_, err = filler.Write(make([]byte, 4096))
+	}
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	filler.Close()
+
+	for range 3 {
+		s.mustAnswer()
+	}
+	Eventually(t, 30*time.Second, "it is said", func() bool { return strings.Contains(s.notices(), "The disk is full: the journal") })
+	assert.Len(t, s.all().Requests, 3, "they are shown from memory")
+	s.killAndWait()
+	s.mustAnswer() // compiled once more, and kept nowhere
+	require.NoError(t, os.Remove(filler.Name()))
+	s.Stop()
+	assert.Equal(t, 4, kept(home), "what waited is written as soon as there is room")
+}
+
 func TestCompileCacheCostsTimeNeverTheAnswer(t *testing.T) {
 	t.Run("damaged", func(t *testing.T) {
 		s := Start(t, nil)
-		s.mustAnswer()
+		vector := func() any { // what is paged is not kept; an embedding model is
+			resp, body := s.Post("/api/embed", map[string]any{"model": "all-minilm", "input": "a signal box"})
+			require.Equal(t, 200, resp.StatusCode, "%s", body)
+			var got struct{ Embeddings any }
+			require.NoError(t, json.Unmarshal([]byte(body), &got))
+			return got.Embeddings
+		}
+		want := vector()
 		blobs := 0
 		require.NoError(t, filepath.WalkDir(filepath.Join(s.Home, "cache", "compiled"), func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
@@ -154,7 +219,7 @@ func TestCompileCacheCostsTimeNeverTheAnswer(t *testing.T) {
 		}))
 		require.NotZero(t, blobs, "there is a cache")
 		s.killAndWait()
-		s.mustAnswer()
+		assert.Equal(t, want, vector())
 	})
 	t.Run("no place for it", func(t *testing.T) {
 		home := newHome(t)
