@@ -17,7 +17,7 @@ func TestSeedChecklist(t *testing.T) {
 			Chat: model, Embed: embedModel, Prompt: "What is the capital of France? Answer in one short sentence.", UI: s.UI, Token: s.Token,
 		})
 	})
-	t.Run("fake", func(t *testing.T) {
+	t.Run("S29 fake", func(t *testing.T) {
 		s := Start(t, nil, "--engine", "fake")
 		wiretest.SeedChecklist(t, s.URL, wiretest.Options{
 			Chat: model, Embed: embedModel, LongPrompt: "[[endless]] [[slow 5]]", FailPrompt: "[[error-after 3]]", UI: s.UI, Token: s.Token,

@@ -52,7 +52,7 @@ func SeedChecklist(t *testing.T, baseURL string, o Options) {
 		o.LongPrompt = "Write a very long story about a railway signal box, in many chapters."
 	}
 	s := &suite{strings.TrimSuffix(baseURL, "/"), o}
-	t.Run("S01_S02_S04_S08_S09_S10_S11 OpenAI stream", s.openaiStream)
+	t.Run("S01_S02_S04_S08_S09_S10_S11_L02 OpenAI stream", s.openaiStream)
 	t.Run("L01_L04_L05 OpenAI stream headers", s.openaiHeaders)
 	t.Run("L06_L07_L08_L09_L10_L12_L15 OpenAI frames and the block on the finish frame", s.openaiFrames)
 	t.Run("L13_L14 the block in answers that are not streamed", s.blockInWholeAnswers)
@@ -60,6 +60,9 @@ func SeedChecklist(t *testing.T, baseURL string, o Options) {
 	t.Run("S12_S13_S14_S15_S19 generate lines", s.generateLines)
 	t.Run("S20 chat lines", s.chatLines)
 	t.Run("S11_S16 length", s.length)
+	t.Run("S15_S30 a stop text is a stop", s.stopText)
+	t.Run("S44 a client of OpenAI's API", s.openaiClient)
+	t.Run("S45 a client of Ollama's API", s.ollamaClient)
 	t.Run("S09_S27_S28 every path gives the same text", s.sameText)
 	t.Run("S36_S37_S38_S39_S40_S42_S43 headers", s.headers)
 	t.Run("S03_L03 frames come while the model works", s.trueStream)
@@ -73,7 +76,7 @@ func SeedChecklist(t *testing.T, baseURL string, o Options) {
 		t.Run("S17_S18 a failed Ollama stream", s.ollamaFailure)
 	}
 	if o.UI != "" {
-		t.Run("S31_L17_L18_L19_L20 a client that leaves", s.clientLeaves)
+		t.Run("S31_S32_L17_L18_L19_L20 a client that leaves", s.clientLeaves)
 		t.Run("S36_to_S43_L12_to_L20 every dialect answers", s.successEverywhere)
 		t.Run("S36_to_S43_L17_to_L20 every dialect is left", s.cancelEverywhere)
 		if s.o.FailPrompt != "" {
@@ -392,6 +395,33 @@ func (s *suite) length(t *testing.T) {
 	}
 }
 
+// stopText ends an answer at a text in its middle. To the engine that is neither its own end nor the limit; the client sees "stop".
+func (s *suite) stopText(t *testing.T) {
+	_, body := s.whole(t, "/api/generate", s.generateBody(s.o.Prompt, false, nil))
+	words := strings.Fields(parse(t, body)["response"].(string))
+	require.Greater(t, len(words), 2)
+	stop := words[len(words)/2]
+	for _, stream := range []bool{false, true} {
+		for _, path := range []string{"/api/generate", "/api/chat"} {
+			options := map[string]any{"stop": []string{stop}}
+			request := s.chatBody(s.o.Prompt, stream, options)
+			if path == "/api/generate" {
+				request = s.generateBody(s.o.Prompt, stream, options)
+			}
+			_, body = s.whole(t, path, request)
+			list := lines(t, strings.TrimSuffix(body, "\n")+"\n")
+			assert.Equal(t, "stop", list[len(list)-1]["done_reason"], path)
+			assert.NotContains(t, join(list, "response")+join(list, "message.content"), stop, path)
+		}
+	}
+	_, body = s.whole(t, "/v1/chat/completions", s.openaiBody(s.o.Prompt, false, map[string]any{"stop": stop}))
+	assert.Equal(t, "stop", at(parse(t, body), "choices.0.finish_reason"))
+	_, body = s.whole(t, "/v1/chat/completions", s.openaiBody(s.o.Prompt, true, map[string]any{"stop": stop}))
+	frames, _ := events(t, body)
+	assert.Equal(t, "stop", at(frames[len(frames)-1], "choices.0.finish_reason"))
+	assert.NotContains(t, join(frames, "choices.0.delta.content"), stop)
+}
+
 func (s *suite) sameText(t *testing.T) {
 	_, whole := s.whole(t, "/v1/chat/completions", s.openaiBody(s.o.Prompt, false, nil))
 	want, ok := at(parse(t, whole), "choices.0.message.content").(string)
@@ -532,6 +562,7 @@ func (s *suite) clientLeaves(t *testing.T) {
 	}, 30*time.Second, 20*time.Millisecond, "the work goes on although the client has left")
 	assert.Equal(t, "cancelled", rec["outcome"])
 	assert.Greater(t, rec["completion_tokens"], 0.0, "the trace must have what was produced until then")
+	assert.Less(t, rec["completion_tokens"], 500.0, "the worker goes on for long after the client has left")
 	assert.Greater(t, rec["prompt_tokens"], 0.0)
 }
 
