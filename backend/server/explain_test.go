@@ -186,14 +186,32 @@ func TestReplayRunsAKeptRequestOnAnotherDevice(t *testing.T) {
 	record("kept")
 	status, text := r.call(t, "POST", "/ui/requests/kept/replay", `{"device":"NPU"}`)
 	require.Equal(t, 200, status, text)
+	type side struct {
+		Record llm.Record
+		Text   string
+		Error  string
+	}
 	var both struct {
-		Original, Replay struct {
-			Record llm.Record
-			Text   string
-			Error  string
+		Original, Replay side
+	}
+	pieces, lines := "", strings.Split(strings.TrimSpace(text), "\n")
+	require.Greater(t, len(lines), 3, "the new answer comes piece by piece")
+	for _, line := range lines {
+		var l struct {
+			Original, Replay *side
+			Text             string
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &l), line)
+		pieces += l.Text
+		if l.Original != nil {
+			assert.Empty(t, pieces, "the old one comes first")
+			both.Original = *l.Original
+		}
+		if l.Replay != nil {
+			both.Replay = *l.Replay
 		}
 	}
-	require.NoError(t, json.Unmarshal([]byte(text), &both))
+	assert.Equal(t, pieces, both.Replay.Text)
 	assert.Equal(t, "as it was", both.Original.Text)
 	assert.Equal(t, "CPU", both.Original.Record.ExecutionDevice)
 	assert.NotEmpty(t, both.Replay.Text)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -139,7 +140,8 @@ type run struct {
 	Error  string     `json:"error,omitempty"`
 }
 
-// uiReplay runs a request again, on the device that the body names, and answers with both.
+// uiReplay runs a request again, on the device that the body names, and answers in lines: "original", which was kept, then a "text"
+// for each piece of the new answer, at last "replay" with the whole of it.
 func (s *Server) uiReplay(w *response, r *http.Request) error {
 	var want struct {
 		Device string `json:"device"`
@@ -166,19 +168,30 @@ func (s *Server) uiReplay(w *response, r *http.Request) error {
 	}
 	req := body.Request
 	req.Device = device
+	out := &lineStream{w: w}
+	say := func(name string, what any) error {
+		line, err := json.Marshal(map[string]any{name: what})
+		if err != nil {
+			return err
+		}
+		return out.send(line)
+	}
+	if err := say("original", run{Record: entry.Record, Text: body.Answer, Error: entry.Error}); err != nil {
+		return out.end(r.Context(), err)
+	}
 	var text strings.Builder
 	record, _, err := s.deps.Dispatch.Generate(r.Context(), s.call(w, r, req), dispatch.Answer{
-		Delta: func(d llm.Delta) error { text.WriteString(d.Text); return nil },
+		Delta: func(d llm.Delta) error {
+			if d.Text == "" {
+				return nil
+			}
+			text.WriteString(d.Text)
+			return say("text", d.Text)
+		},
 	})
 	again := run{Record: record, Text: text.String()}
 	if err != nil {
-		if r.Context().Err() != nil {
-			return err
-		}
 		again.Error = err.Error()
 	}
-	return w.jsonOf(http.StatusOK, struct {
-		Original run `json:"original"`
-		Replay   run `json:"replay"`
-	}{run{Record: entry.Record, Text: body.Answer, Error: entry.Error}, again})
+	return out.end(r.Context(), say("replay", again))
 }
