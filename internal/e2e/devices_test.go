@@ -72,7 +72,7 @@ func TestTwoDevicesAtOnce(t *testing.T) {
 		[]byte(`{"emulate_npu":true,"npu_prompt_limit":256,"npu_response_reserve":64,"side_request_prompt":64,"side_request_answer":16}`), 0o600))
 	s := Start(t, []string{"SIGNALBOX_HOME=" + home})
 
-	t.Run("killed while it loads, the next device answers", func(t *testing.T) {
+	t.Run("S41 killed while it loads, the next device answers", func(t *testing.T) {
 		type answer struct {
 			record llm.Record
 			err    string
@@ -121,7 +121,7 @@ func TestTwoDevicesAtOnce(t *testing.T) {
 		require.NoError(t, err, "and it streams")
 	})
 
-	t.Run("a side request goes around the device that is at work on a long turn", func(t *testing.T) {
+	t.Run("S41 a side request goes around the device that is at work on a long turn", func(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		defer leave()
 		turn := chat(long(6), map[string]any{"num_predict": 60})
