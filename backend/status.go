@@ -2,8 +2,10 @@ package backend
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"signalbox/backend/engine"
 	"signalbox/backend/ollama"
@@ -77,8 +79,14 @@ func (b *Backend) deviceStatus(s engine.State) server.DeviceStatus {
 		d.State = "restarting"
 	case s.Loading != "":
 		d.State, d.Model, d.Phase = "loading", s.Loading, s.Phase.Name
+		if s.Finishing > 0 && s.Finishing == s.Running { // a load cannot be interrupted either
+			d.Phase = strings.TrimPrefix(d.Phase+", for a cancelled request", ", ")
+		}
 	case s.Running > 0:
 		d.State = "busy"
+		if s.Finishing > 0 {
+			d.Phase = "finishing a cancelled request"
+		}
 	case s.Up:
 		d.State = "idle"
 	default:
@@ -91,11 +99,14 @@ func (b *Backend) deviceStatus(s engine.State) server.DeviceStatus {
 	return d
 }
 
-// notes are the sentences about a device: that it is gone, and which models are kept off it.
+// notes are the sentences about a device: that it is gone or does not answer, and which models are kept off it.
 func (b *Backend) notes(s engine.State) []string {
 	var list []string
 	if s.Absent != "" {
 		list = append(list, router.Sentence(s.Absent))
+	}
+	if s.Silent > 0 {
+		list = append(list, fmt.Sprintf("Its engine process has not answered for %s; one that stays silent is replaced.", s.Silent.Round(time.Second)))
 	}
 	for _, c := range b.knowledge.cards.Cards() {
 		if c.Device != s.Device.ID() || c.Basis != b.knowledge.basis(c.Digest, s.Device) {

@@ -113,15 +113,17 @@ type Speed struct {
 // State says how a device stands.
 type State struct {
 	Device      llm.Device
-	Absent      string // it was used before, and the last look did not find it: why, a clause
-	Up          bool   // its child runs
-	PID         int    // of the child, while Up
-	Restarting  bool   // its child died, and the next start waits
+	Absent      string        // it was used before, and the last look did not find it: why, a clause
+	Up          bool          // its child runs
+	PID         int           // of the child, while Up
+	Silent      time.Duration // the child has not said a word for so long; 0: it answers
+	Restarting  bool          // its child died, and the next start waits
 	Loaded      []LoadedModel
 	Loading     string // model that is being loaded, or empty
 	Phase       llm.Phase
 	Since       time.Time
 	Running     int // requests that have a turn
+	Finishing   int // of those that run: requests that nobody waits for any more, and that the child has not ended yet
 	Queued      int // requests that wait for one
 	Parallel    int // turns
 	Longest     int // prompt tokens of the longest request that runs or waits

@@ -202,13 +202,14 @@ func (l *lane) renumber() {
 	}
 }
 
-// work is something a child is doing, for the autopsy. Engine.mu guards phase and doubted.
+// work is something a child is doing, for the autopsy. Engine.mu guards phase, left and doubted.
 type work struct {
 	phase   string // see Exit.Phase
 	model   string
 	tokens  int // of its prompt
 	cause   cause
-	doubted bool // unwanted, and the child does not stop
+	left    bool // nobody waits for it any more, and the child has been told
+	doubted bool // left, and the child does not stop
 }
 
 // cause tells two requests apart that may be the cause of a crash.

@@ -88,6 +88,7 @@ func (t *turn) run(ctx context.Context, load llm.LoadRequest, times *Times, phas
 			t.end() // also when OnState panics
 		}
 	}()
+	defer context.AfterFunc(ctx, func() { t.lane.unwanted(t.work) })()
 	arrived := time.Now()
 	err := t.enter(ctx)
 	times.Queue = time.Since(arrived)
@@ -141,6 +142,14 @@ func (t *turn) ready(ctx context.Context, load llm.LoadRequest) (llm.Loaded, err
 	return t.model.loaded, nil
 }
 
+// unwanted notes that nobody waits for w any more: the device may be at work on it for a while.
+func (l *lane) unwanted(w *work) {
+	l.engine.mu.Lock()
+	defer l.engine.mu.Unlock()
+	w.left = true
+	l.engine.changed()
+}
+
 func (l *lane) phase(w *work, phase string) {
 	l.engine.mu.Lock()
 	defer l.engine.mu.Unlock()
@@ -161,6 +170,7 @@ func (t *turn) conclude(ctx context.Context, c *child, err error) error {
 	case err == nil:
 		// a model that loads may still crash at its first token
 	case t.child != nil: // it has not stopped yet
+		t.work.left = true
 		l.doubt(c, t.work, e.options.HangLimit)
 	case t.refused: // it worked, whatever the caller's error looks like
 		if !c.lost() {

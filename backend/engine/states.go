@@ -193,6 +193,9 @@ func (l *lane) state(device llm.Device) State {
 	}
 	for w := range l.turnsOf {
 		s.Longest = max(s.Longest, w.tokens)
+		if w.left {
+			s.Finishing++
+		}
 	}
 	for _, t := range l.queue {
 		s.Longest = max(s.Longest, t.work.tokens)
@@ -200,7 +203,7 @@ func (l *lane) state(device llm.Device) State {
 	if l.child == nil {
 		return s
 	}
-	s.PID = l.child.pid
+	s.PID, s.Silent = l.child.pid, l.child.client.Silent()
 	for name, m := range l.child.models {
 		switch m.state {
 		case loading:

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -11,6 +12,7 @@ import (
 const (
 	entryEvery  = 250 * time.Millisecond // a request that only counts tokens is told this often
 	statusEvery = 100 * time.Millisecond
+	statusAgain = 5 * time.Second // what changes with time alone, such as how long a process is silent, wakes nobody
 )
 
 // uiEvents streams the status and the requests to the window, at once and on each change, until the page goes away.
@@ -25,12 +27,14 @@ func (s *Server) uiEvents(w *response, r *http.Request) error {
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	out := &eventWriter{w: w, pace: pacer{sent: map[string]sent{}, held: map[string]journal.Entry{}}}
-	out.write("status", s.status())
+	out.status(s.status())
 
 	tick := time.NewTicker(entryEvery)
 	defer tick.Stop()
 	ping := time.NewTicker(s.deps.PingEvery)
 	defer ping.Stop()
+	again := time.NewTicker(statusAgain)
+	defer again.Stop()
 	var nextStatus <-chan time.Time // set while a change waits to be told
 	for out.err == nil {
 		select {
@@ -47,7 +51,11 @@ func (s *Server) uiEvents(w *response, r *http.Request) error {
 			}
 		case <-nextStatus:
 			nextStatus = nil
-			out.write("status", s.status())
+			out.status(s.status())
+		case <-again.C:
+			if st := s.status(); !out.knows(st) {
+				out.status(st)
+			}
 		case now := <-tick.C:
 			for _, e := range out.pace.due(now) {
 				out.write("request", e)
@@ -70,7 +78,20 @@ func (s *Server) watch() (<-chan struct{}, func()) {
 type eventWriter struct {
 	w    *response
 	pace pacer
+	told []byte // the last status
 	err  error
+}
+
+// status tells a status.
+func (o *eventWriter) status(st Status) {
+	o.told, _ = json.Marshal(st) // write meets the same error
+	o.write("status", st)
+}
+
+// knows tells whether a status is the last one that was told.
+func (o *eventWriter) knows(st Status) bool {
+	data, err := json.Marshal(st)
+	return err == nil && bytes.Equal(data, o.told)
 }
 
 func (o *eventWriter) entry(e journal.Entry) {

@@ -36,8 +36,8 @@ type DeviceStatus struct {
 	Class           string   `json:"class"`
 	Name            string   `json:"name"`
 	Emulated        bool     `json:"emulated"`
-	State           string   `json:"state"` // off, idle, loading, busy, restarting or unavailable
-	Phase           string   `json:"phase,omitempty"`
+	State           string   `json:"state"`           // off, idle, loading, busy, restarting or unavailable
+	Phase           string   `json:"phase,omitempty"` // of a load; of a busy one: that it finishes what was cancelled
 	Model           string   `json:"model,omitempty"` // that is loading or was used last
 	Models          []string `json:"models"`          // loaded
 	Running         int      `json:"running"`

@@ -204,6 +204,14 @@ func (c *Client) ping() {
 	}
 }
 
+// Silent is how long the child has left its pings without an answer; 0 as long as it may still be on its way.
+func (c *Client) Silent() time.Duration {
+	if pings := c.silent.Load(); pings > 2 {
+		return time.Duration(pings-1) * c.config.Ping
+	}
+	return 0
+}
+
 type onEndKey struct{}
 
 // OnEnd returns a context for one call of a Client, which then calls f exactly once: when the child has ended the work of that
