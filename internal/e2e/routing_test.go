@@ -289,31 +289,53 @@ func (s *Server) note() string {
 	return status.Devices[0].Note
 }
 
-func TestCertifyProvesTheCPU(t *testing.T) {
-	home := newHome(t)
-	report := filepath.Join(home, "report.json")
-	cmd := exec.Command(Binary(t), "certify", "--own", "--device", "cpu", "--json", report)
-	cmd.Env = append(os.Environ(), "SIGNALBOX_HOME="+home)
-	said, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(said))
-	var got struct {
-		Certified string
-		Checks    []struct{ Name, Result, Detail string }
+func TestCertifyProvesADevice(t *testing.T) {
+	real, _ := filepath.Glob("/dev/accel/accel*")
+	npu := "emulated"
+	if len(real) > 0 {
+		npu = "hardware"
 	}
-	text, err := os.ReadFile(report)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &got))
-	assert.Equal(t, "hardware", got.Certified)
-	assert.Len(t, got.Checks, 7)
-
-	cmd = exec.Command(Binary(t), "certify", "--own", "--device", "gpu")
-	cmd.Env = append(os.Environ(), "SIGNALBOX_HOME="+home)
-	said, err = cmd.CombinedOutput()
+	for device, want := range map[string]string{"cpu": "hardware", "npu": npu} {
+		t.Run(device, func(t *testing.T) {
+			home := newHome(t)
+			report := filepath.Join(home, "report.json")
+			cmd := exec.Command(Binary(t), "certify", "--own", "--device", device, "--json", report)
+			cmd.Env = append(os.Environ(), "SIGNALBOX_HOME="+home)
+			said, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(said))
+			var got struct {
+				Certified, Device string
+				Checks            []struct{ Name, Result, Detail string }
+				Records           []map[string]any
+			}
+			text, err := os.ReadFile(report)
+			require.NoError(t, err)
+			require.NoError(t, json.Unmarshal(text, &got))
+			assert.Equal(t, want, got.Certified)
+			assert.Len(t, got.Checks, 7)
+			assert.NotEmpty(t, got.Records)
+			for _, check := range got.Checks {
+				assert.NotEqual(t, "failed", check.Result, check)
+				assert.NotEmpty(t, check.Detail, check.Name)
+				assert.Contains(t, string(said), check.Name)
+			}
+			if want == "emulated" {
+				assert.Equal(t, emulated, got.Device)
+				assert.Contains(t, string(said), "certified as emulated: the plugin works, no hardware was tried")
+				assert.Regexp(t, `it went to CPU: \d+ prompt tokens are more than the emulated NPU's 256`, string(said))
+			}
+		})
+	}
+	cmd := exec.Command(Binary(t), "certify", "--own", "--device", "gpu", "--json", "-")
+	cmd.Env = append(os.Environ(), "SIGNALBOX_HOME="+newHome(t))
+	said, err := cmd.Output()
 	if err == nil {
 		return // this machine has one
 	}
 	assert.Equal(t, 1, cmd.ProcessState.ExitCode(), string(said))
-	assert.Contains(t, string(said), "GPU is not certified")
+	var got struct{ Certified string }
+	require.NoError(t, json.Unmarshal(said, &got), "the report alone is on standard output: %s", said)
+	assert.Equal(t, "no", got.Certified)
 }
 
 // killAndWait kills the engine's processes and waits until the server has seen it: none of them gets the next request.
