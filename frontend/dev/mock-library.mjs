@@ -318,6 +318,17 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
         partial: state.downloads.reduce((sum, d) => sum + (d.state === 'done' ? 0 : d.completed), 0),
         trash: state.trash.reduce((sum, m) => sum + m.size, 0),
       }),
+    'GET /ui/compiled': (req, res) =>
+      json(res, 200, {
+        bytes: state.compiled.reduce((sum, m) => sum + m.bytes, 0),
+        limit: 20e9,
+        models: state.compiled,
+      }),
+    'DELETE /ui/compiled': (req, res) => {
+      const freed = state.compiled.reduce((sum, m) => sum + m.bytes, 0);
+      state.compiled = [];
+      json(res, 200, { freed });
+    },
     'GET /api/models/known': (req, res) => json(res, 200, { models: state.known }),
     'GET /api/search': (req, res, _id, query) => {
       if (state.offline) return json(res, 503, { error: 'huggingface.co cannot be reached: connect to the internet' });

@@ -58,13 +58,40 @@ export function requestRoutes({ state, json, body, sleep, pace }) {
       const { device } = await body(req);
       const entry = state.entries.find((e) => e.trace_id === id);
       const on = state.status.devices.find((d) => d.id === device);
-      await sleep(pace * 20);
       const record = { ...entry, execution_device: on.label, tokens_per_second: 17.2, ttft_ms: 410 };
-      json(res, 200, {
-        original: { record: entry, text: state.kept.get(id) },
-        replay: { record, text: `${state.kept.get(id)} And <b>once more</b>.` },
-      });
+      const text = `${state.kept.get(id)} And <b>once more</b>.`;
+      const line = (l) => res.write(`${JSON.stringify(l)}\n`);
+      res.writeHead(200, { 'Content-Type': 'application/x-ndjson' });
+      line({ original: { record: entry, text: state.kept.get(id) } });
+      for (const word of text.split(/(?<= )/)) {
+        await sleep(pace * 4);
+        line({ text: word });
+      }
+      while (state.holding) await sleep(5);
+      line({ replay: { record, text } });
+      res.end();
     },
+    'GET /ui/rules': (req, res) =>
+      json(res, 200, {
+        rules: [
+          { name: 'pinned', says: 'A request that names a device gets that device or an error.' },
+          {
+            name: 'prompt_limit',
+            says: 'A prompt goes only where it fits whole.',
+            set: "NPU: 1,024 tokens, of the answer at least 128; elsewhere the model's own limit",
+          },
+          {
+            name: 'side_request',
+            says: 'A short request without tools goes around a device that is at work on a long one.',
+            set: 'prompts up to 256 tokens, answers up to 64; a long one has 512 or more',
+          },
+          {
+            name: 'preference',
+            says: 'The first device in the order of preference is taken.',
+            set: 'NPU, GPU, CPU',
+          },
+        ],
+      }),
     'POST /api/route/explain': async (req, res) => {
       const request = await body(req);
       if (!request.messages) return json(res, 400, { error: 'messages are required' });

@@ -121,6 +121,7 @@ export function initialState() {
     kept: new Map(),
     downloads: [],
     known: knownModels,
+    compiled: [{ model: 'smollm2:135m', device: 'npu:0', label: 'NPU', bytes: 118_000_000 }],
     cards: [
       {
         model: 'smollm2:135m',

@@ -43,6 +43,18 @@ it('shows what is installed, where it runs and why not; unloads, deletes with un
   await box(page).waitFor();
 });
 
+it('tells what takes space, each byte once, and frees what was compiled', async () => {
+  const { page } = await start({ path: '#/models/smollm2%3A135m' });
+  await page.getByText('118 MB are compiled models, which load faster: smollm2:135m for NPU.').waitFor();
+  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('118 MB are free again').waitFor();
+  await page.getByText('are compiled models').waitFor({ state: 'detached' });
+  await page.getByText('Models 2.5 GB').waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('Models 2.4 GB').waitFor();
+  await page.getByText('Deleted, until Signalbox ends 92 MB').waitFor();
+});
+
 it('gets a model: pauses, goes on, and has it in the list and the picker', async () => {
   const { page, mock } = await start({ path: '#/models' });
   await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
@@ -103,6 +115,7 @@ it('has no button that this build cannot do', async () => {
     'GET /ui/downloads',
     'GET /ui/disk',
     'GET /ui/hub',
+    'GET /ui/compiled',
     'POST /desktop/import',
     'POST /ui/models/verify',
     'POST /ui/models/move',
@@ -205,7 +218,7 @@ it('adds a folder by hand and by dropping it, and moves the models', async () =>
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
 
-  await page.getByRole('button', { name: 'Move' }).click();
+  await page.getByRole('button', { name: 'Move', exact: true }).click();
   const mover = page.getByRole('dialog', { name: 'Move the models' });
   await mover.getByRole('button', { name: 'Choose' }).click();
   await mover.getByRole('button', { name: 'Move', exact: true }).click();

@@ -151,7 +151,7 @@ for (const scheme of ['light', 'dark']) {
     await page.waitForTimeout(200);
   });
   await shot(`models-move-${scheme}`, { scheme, path: '#/models' }, async (page) => {
-    await page.getByRole('button', { name: 'Move' }).click();
+    await page.getByRole('button', { name: 'Move', exact: true }).click();
     await page.getByRole('textbox', { name: 'New folder' }).fill('/mnt/data/models');
     await page.getByRole('button', { name: 'Move', exact: true }).last().click();
     await page.waitForTimeout(300);

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"signalbox/backend/models"
+	"signalbox/backend/server"
 )
 
 func dfCommand() *cobra.Command {
@@ -20,6 +21,10 @@ func dfCommand() *cobra.Command {
 			if err := c.get(cmd.Context(), "GET", "/ui/disk", nil, &u); err != nil {
 				return err
 			}
+			var compiled server.Compiled
+			if err := c.get(cmd.Context(), "GET", "/ui/compiled", nil, &compiled); err != nil {
+				return err
+			}
 			rows := [][]string{{"NAME", "SIZE", "STATE"}}
 			for _, m := range u.Models {
 				rows = append(rows, []string{m.Name, size(m.Bytes), m.State})
@@ -27,7 +32,7 @@ func dfCommand() *cobra.Command {
 			for _, other := range []struct {
 				name  string
 				bytes int64
-			}{{"incomplete downloads", u.Partial}, {"files sent by clients", u.Blobs}} {
+			}{{"incomplete downloads", u.Partial}, {"files sent by clients", u.Blobs}, {"compiled for devices", compiled.Bytes}} {
 				if other.bytes > 0 {
 					rows = append(rows, []string{other.name, size(other.bytes), ""})
 				}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"signalbox/backend/cards"
 	"signalbox/backend/models"
 )
 
@@ -70,6 +71,18 @@ func showCommand() *cobra.Command {
 			case m.NPU.Reason != "":
 				rows = append(rows, []string{"    NPU", "does not run: " + m.NPU.Reason})
 			}
+			var known struct {
+				Cards []cards.Card `json:"cards"`
+			}
+			if err := c.get(cmd.Context(), "GET", "/ui/cards", nil, &known); err != nil {
+				return err
+			}
+			rows = append(rows, []string{""}, []string{"  Devices"})
+			for _, card := range known.Cards {
+				if card.Model == m.Info["general.basename"] {
+					rows = append(rows, []string{"    " + card.Label, onDevice(card)})
+				}
+			}
 			rows = append(rows, []string{""}, []string{"  Capabilities"})
 			for _, ability := range m.Capabilities {
 				row := []string{"    " + ability}
@@ -86,4 +99,25 @@ func showCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&license, "license", false, "print the license")
 	cmd.MarkFlagsMutuallyExclusive("template", "parameters", "license")
 	return cmd
+}
+
+// onDevice is what is known of a model on a device.
+func onDevice(c cards.Card) string {
+	switch {
+	case c.Quarantined != "":
+		return "kept off it: " + c.Quarantined
+	case c.LoadError != "":
+		return "does not run: " + c.LoadError
+	}
+	var parts []string
+	if limit := max(c.ContextLimit, c.PromptLimit); limit > 0 {
+		parts = append(parts, fmt.Sprintf("up to %d tokens", limit))
+	}
+	if c.Decode > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f tok/s", c.Decode))
+	}
+	if c.Assumed {
+		parts = append(parts, "not tried yet")
+	}
+	return strings.Join(parts, ", ")
 }

@@ -76,6 +76,7 @@ func TestModelsOnTheCommandLine(t *testing.T) {
 	assert.Contains(t, out, "source")
 	assert.Contains(t, out, fromHub+"@"+hubtest.Commit[:12])
 	assert.Contains(t, out, "NPU")
+	assert.Regexp(t, `CPU +up to 2048 tokens, not tried yet`, out)
 	_, _, code = run(t, s, "", "logout")
 	assert.Zero(t, code)
 	s.Get("/ui/hub", &source)

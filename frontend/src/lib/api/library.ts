@@ -3,6 +3,7 @@ import { call, changes, errorFromJSON, optional, send } from './http';
 import { readNDJSON } from './ndjson';
 import type {
   Card,
+  Compiled,
   DiskUse,
   Download,
   Found,
@@ -150,6 +151,12 @@ export const steerDownload = (id: string, action: 'pause' | 'resume') =>
 export const cancelDownload = (id: string) => send('DELETE', `/ui/downloads/${encodeURIComponent(id)}`);
 
 export const disk = () => optional<DiskUse>('GET', '/ui/disk');
+
+/** Undefined where this build keeps nothing of what it compiles. */
+export const compiled = () => optional<Compiled>('GET', '/ui/compiled');
+
+/** Frees what is kept of compiled models: their next loads take longer. */
+export const removeCompiled = () => call<{ freed: number }>('DELETE', '/ui/compiled');
 
 /** Undefined where this build has no such list. It needs no network. */
 export async function known(): Promise<Known[] | undefined> {

@@ -93,9 +93,19 @@ export interface Run {
   error?: string;
 }
 
-export interface Replay {
-  original: Run;
-  replay: Run;
+/** One line of a replay. */
+export interface ReplayLine {
+  original?: Run;
+  text?: string;
+  replay?: Run;
+}
+
+/** One routing rule: backend/router/rules.go. */
+export interface Rule {
+  name: string;
+  says: string;
+  /** What the settings make of it. */
+  set?: string;
 }
 
 /** What would happen with a request: backend/server/route.go. */
@@ -259,7 +269,14 @@ export interface DiskUse {
   partial?: number;
   trash?: number;
   blobs?: number;
-  caches?: number;
+}
+
+/** What is kept of models that were compiled for devices: backend/server/compiled.go. */
+export interface Compiled {
+  bytes: number;
+  /** Above it the longest unused goes. */
+  limit: number;
+  models: { model: string; device: string; label: string; bytes: number; again?: string }[] | null;
 }
 
 /** What can be said of a model before its weights are fetched: backend/downloads/preflight.go. */

@@ -1,6 +1,7 @@
 import * as library from '../api/library';
 import { ApiError, isMissing } from '../api/http';
-import type { Card, DiskUse, Download, HubSource, Known, LoadedModel, PullFrame } from '../api/types';
+import type { Card, Compiled, DiskUse, Download, HubSource, Known, LoadedModel, PullFrame } from '../api/types';
+import { bytes } from '../format';
 import { models, sameModel } from './models.svelte';
 import { toasts } from './toasts.svelte';
 
@@ -58,6 +59,7 @@ export class Pull {
 class LibraryState {
   loaded = $state.raw<LoadedModel[]>([]);
   disk = $state.raw<DiskUse | undefined>();
+  compiled = $state.raw<Compiled | undefined>();
   known = $state.raw<Known[] | undefined>();
   downloads = $state.raw<Download[] | undefined>();
   cards = $state.raw<Card[] | undefined>();
@@ -111,6 +113,7 @@ class LibraryState {
     await Promise.all([
       take(library.loaded(), (list) => (this.loaded = list)),
       take(library.disk(), (use) => (this.disk = use)),
+      take(library.compiled(), (compiled) => (this.compiled = compiled)),
       take(library.cards(), (cards) => (this.cards = cards)),
       this.refreshDownloads(),
     ]);
@@ -196,6 +199,16 @@ class LibraryState {
     }
     toasts.show(`Deleted ${name}`, this.canRestore ? { action: { label: 'Undo', run: () => this.restore(name) } } : {});
     await Promise.all([models.load(), this.refresh()]);
+  }
+
+  async removeCompiled(): Promise<void> {
+    try {
+      const { freed } = await library.removeCompiled();
+      toasts.show(`${bytes(freed)} are free again`);
+    } catch (err) {
+      toasts.show(`Not removed: ${(err as Error).message}`, { level: 'error' });
+    }
+    await this.refresh();
   }
 
   async refreshSource(): Promise<void> {
