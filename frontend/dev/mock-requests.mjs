@@ -16,6 +16,7 @@ export function requestRoutes({ state, json, body, sleep, pace }) {
         (!wanted('model') || e.model_used === wanted('model') || e.model_asked === wanted('model')) &&
         (!wanted('device') || [e.execution_device, e.endpoint_id].includes(wanted('device'))) &&
         (!wanted('outcome') || e.outcome === wanted('outcome')) &&
+        (!wanted('reason') || [e.route_rule, e.fallback_reason].includes(wanted('reason'))) &&
         words.toLowerCase().includes(q)
       );
     });

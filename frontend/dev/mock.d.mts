@@ -32,6 +32,8 @@ export interface MockState {
   loaded: LoadedModel[];
   trash: Model[];
   kept: Map<string, string>;
+  /** Replays wait before their last line. */
+  holding?: boolean;
   downloads: Download[];
   known: Known[];
   cards: Card[];

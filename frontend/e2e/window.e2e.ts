@@ -215,6 +215,14 @@ describe('requests', () => {
     await page.getByRole('button', { name: 'Clear' }).click();
     await page.locator('[data-trace="seed-0"]').waitFor();
     await page.getByText(/^Last 24 hours: /).waitFor();
+    await page.getByRole('combobox', { name: 'Rule' }).selectOption('context');
+    await page.getByRole('combobox', { name: 'Time' }).selectOption('Last hour');
+    await expect
+      .poll(async () => Number(await page.locator('.total').innerText())) // one every 40 s
+      .toBeGreaterThan(80);
+    expect(Number(await page.locator('.total').innerText())).toBeLessThan(100);
+    const link = await page.getByRole('link', { name: 'Export as CSV' }).getAttribute('href');
+    expect(link).toMatch(/reason=context&since=\d{4}-/);
   });
 
   it('shows what each device does, and leads to the request', async () => {
@@ -247,11 +255,22 @@ describe('requests', () => {
     await page.getByText('first token expected after 400 ms').waitFor();
   });
 
+  it('shows the rules with their settings', async () => {
+    const { page } = await start({ path: '#/requests' });
+    await page.getByRole('button', { name: 'Rules' }).click();
+    const dialog = page.getByRole('dialog', { name: 'The rules' });
+    await dialog.getByText('A prompt goes only where it fits whole.').waitFor();
+    await dialog.getByText('prompts up to 256 tokens, answers up to 64').waitFor();
+    expect(await dialog.getByRole('listitem').count()).toBe(4);
+    expect(await dialog.getByText('preference', { exact: true }).count()).toBe(1);
+  });
+
   it('runs a request again on another device and shows both answers', async () => {
-    const { page } = await start({
+    const { page, mock } = await start({
       before: (m) => {
         m.seed(3);
         m.state.kept.set('seed-0', 'An answer.');
+        m.state.holding = true;
       },
       path: '#/requests/seed-1',
     });
@@ -261,6 +280,10 @@ describe('requests', () => {
     await page.getByRole('button', { name: 'CPU', exact: true }).click();
     const dialog = page.getByRole('dialog', { name: 'Run again' });
     await dialog.getByRole('region', { name: 'Again, on CPU' }).getByText('And <b>once more</b>.').waitFor();
+    // It is all there before its end, piece by piece.
+    await dialog.getByText('Running on CPU.').waitFor();
+    expect(await dialog.getByText('17 tok/s').count()).toBe(0);
+    mock.state.holding = false;
     await dialog.getByText('17 tok/s · first after 410 ms').waitFor();
     await dialog.getByRole('region', { name: 'Then, on NPU' }).getByText('An answer.').waitFor();
   });

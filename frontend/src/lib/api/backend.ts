@@ -1,5 +1,6 @@
 // The listener's JSON endpoints, one function each.
-import { call, changes, optional, send } from './http';
+import { call, changes, errorFromJSON, optional, send } from './http';
+import { readNDJSON } from './ndjson';
 import type {
   Chat,
   ChatSummary,
@@ -7,8 +8,9 @@ import type {
   Entry,
   Explanation,
   Model,
-  Replay,
+  ReplayLine,
   RequestFilter,
+  Rule,
   Settings,
   Status,
   Totals,
@@ -76,9 +78,24 @@ export async function bodyKept(traceId: string): Promise<boolean> {
   return (await optional<object>('GET', `/ui/requests/${encodeURIComponent(traceId)}/body`)) !== undefined;
 }
 
-/** Runs a request again on a device, and returns both. */
-export const replay = (traceId: string, device: string, signal: AbortSignal) =>
-  call<Replay>('POST', `/ui/requests/${encodeURIComponent(traceId)}/replay`, { json: { device }, signal });
+/**
+ * Runs a request again on a device: what was kept of it comes first, then the new answer piece by piece, at last the whole of it.
+ * Throws when the answer breaks off before that.
+ */
+export async function* replay(traceId: string, device: string, signal: AbortSignal): AsyncGenerator<ReplayLine> {
+  const path = `/ui/requests/${encodeURIComponent(traceId)}/replay`;
+  const response = await send('POST', path, { json: { device }, signal });
+  for await (const line of readNDJSON(response.body!)) {
+    const failed = errorFromJSON(200, line);
+    if (failed) throw failed;
+    yield line as ReplayLine;
+    if ((line as ReplayLine).replay) return;
+  }
+  throw new Error('The answer was cut off: the connection ended before its last line.');
+}
+
+/** The routing rules in order, with what the settings say. Empty where this build does not tell. */
+export const rules = async () => (await optional<{ rules: Rule[] | null }>('GET', '/ui/rules'))?.rules ?? [];
 
 export const canExplain = () => changes('POST', '/api/route/explain');
 

@@ -72,6 +72,10 @@ export interface RequestFilter {
   model?: string;
   device?: string;
   outcome?: string;
+  /** The rule that decided, or the reason of a fallback. */
+  reason?: string;
+  /** Those that started at or after it. */
+  since?: string;
   /** Words in client, model, route, device, decision, error or id. */
   q?: string;
 }
@@ -299,6 +303,8 @@ export interface Preflight {
   /** Why it would not be fetched; empty: it would. */
   refused: string;
   warnings: string[] | null;
+  /** What its makers say of it, in Markdown: text of others. */
+  card?: string;
 }
 
 /** What was found when a model's files were read: backend/models/import.go. */

@@ -21,6 +21,10 @@ class RequestsState {
   model = $state('');
   device = $state('');
   text = $state('');
+  /** The rule that decided, or the reason of a fallback. */
+  reason = $state('');
+  /** Not older than so many hours; 0: of any age. */
+  hours = $state(0);
   outcome = $state<OutcomeFilter>('all');
   /** What the journal has beyond the list for the filter that is set. */
   private found = $state.raw<Entry[]>([]);
@@ -37,6 +41,9 @@ class RequestsState {
   clients = $derived(distinct(this.list, clientName));
   models = $derived(distinct(this.list, (entry) => entry.model_used || entry.model_asked || ''));
   devices = $derived(distinct(this.list, (entry) => entry.execution_device || ''));
+  reasons = $derived(distinct(this.list, (entry) => entry.route_rule || ''));
+  /** The moment that hours began when it was chosen: one that moves would ask the journal again and again. */
+  private sinceThen = $derived(this.hours ? new Date(Date.now() - this.hours * 3_600_000).toISOString() : '');
 
   /** The filter as the journal knows it: outcomes in groups are for the page. */
   filter = $derived<RequestFilter>({
@@ -45,6 +52,8 @@ class RequestsState {
     device: this.device,
     q: this.text.trim(),
     outcome: this.outcome === 'cancelled' ? 'cancelled' : '',
+    reason: this.reason,
+    since: this.sinceThen,
   });
   /** The journal is asked for what fits, page by page. */
   narrowed = $derived(Object.values(this.filter).some((value) => value !== ''));
@@ -66,18 +75,20 @@ class RequestsState {
   }
 
   private matches(entry: Entry): boolean {
-    const { client, model, device, q = '' } = this.filter;
+    const { client, model, device, reason, since, q = '' } = this.filter;
     return (
       (!client || clientName(entry) === client) &&
       (!model || entry.model_used === model || entry.model_asked === model) &&
       (!device || entry.execution_device === device || entry.endpoint_id === device) &&
+      (!reason || entry.route_rule === reason || entry.fallback_reason === reason) &&
+      (!since || Date.parse(entry.started_at) >= Date.parse(since)) &&
       matches(entry, this.outcome) &&
       (!q || searched(entry).includes(q.toLowerCase()))
     );
   }
 
   clearFilter(): void {
-    [this.client, this.model, this.device, this.text] = ['', '', '', ''];
+    [this.client, this.model, this.device, this.text, this.reason, this.hours] = ['', '', '', '', '', 0];
     this.outcome = 'all';
   }
 
