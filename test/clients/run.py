@@ -172,7 +172,7 @@ def agents(bin):
                             "--provider", "signalbox", "--model", MODEL, "PROMPT"], route, ("read", {"path": "note.txt"}),
               files=note | {".pi/agent/models.json": json.dumps(settings)})
     for provider, base in [("ollama", ""), ("openai", "/v1")]:
-        config = f"name: local\nversion: 0.0.1\nschema: v1\nmodels:\n  - name: signalbox\n    provider: {provider}\n    model: {MODEL}\n    apiBase: {URL}{base}\n    roles: [chat]\n    capabilities: [tool_use]\n"
+        config = f"name: local\nversion: 0.0.1\nschema: v1\nmodels:\n  - name: signalbox\n    provider: {provider}\n    model: {MODEL}\n    apiBase: {URL}{base}\n    roles: [chat]\n    capabilities: [tool_use]\n    defaultCompletionOptions: {{maxTokens: 48}}\n"
         agent("cn " + provider, [bin / "cn", "-p", "--auto", "--config", "cfg.yaml", "PROMPT"], "/v1/chat/completions", ("Read", {"filepath": "note.txt"}), files=note | {"cfg.yaml": config})
     # It puts quotes around an argument with spaces, and so the prompt comes on standard input.
     agent("opencode", [bin / "opencode", "run"], "/v1/chat/completions", ("read", {"filePath": "note.txt"}), files=note | {"opencode.json": json.dumps({
