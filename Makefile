@@ -62,9 +62,11 @@ windows: frontend ## cross-compile the Windows programs (no cgo)
 test: ## set up what tests need, build, run every test
 	@mkdir -p build/cache && rm -f $(COUNTS)
 	@$(MAKE) system-test setup runtime-windows build vet test-frontend test-race test-heavy test-e2e
+	@$(MAKE) test-clients CLIENTS=$(or $(CLIENTS),sdks)
 	@echo "==> all tests"; $(NATIVE) go run ./build/tools/gotest -sum $(COUNTS)
 
-check: test test-clients ## every test, and real SDKs (CI runs test)
+check: ## every test, and the agents (CI runs test)
+	@$(MAKE) test CLIENTS=all
 
 e2e: setup system-test runtime-windows build test-e2e ## only the tests of the built programs
 
@@ -178,10 +180,13 @@ test-browser: # the page in Chromium
 	@$(STEP) "test the page in a browser" "look at the failed test above; make test-browser runs these alone" \
 		npm --prefix frontend run e2e --silent
 
-# Real clients, offline in a network namespace, on the fake and on the real engine. CLIENTS=all runs the agents too (1.5 GB).
-test-clients: headless ## real SDKs against the built program; CLIENTS=all: agents too
+# Real clients, offline in a network namespace, on the fake and on the real engine: SDKs, tools, and schemathesis with the server's
+# own description. The agents (2 GB) run too where CLIENTS=all asks for them, or where they were installed before and nothing asks.
+AGENTS := $(wildcard build/cache/clients/large/package-lock.installed)
+test-clients: headless ## real SDKs against the built program (in make test); CLIENTS=all: agents too
 	@$(STEP) "test real clients" "look at the failed client above; test/clients/run.py --only NAME runs one" \
-		python3 test/clients/run.py --binary $(BIN)/signalbox-headless --cache build/cache/clients $(if $(filter all,$(CLIENTS)),--large)
+		python3 test/clients/run.py --binary $(BIN)/signalbox-headless --cache build/cache/clients --counts $(COUNTS) \
+		$(if $(filter all,$(or $(CLIENTS),$(and $(AGENTS),all))),--large)
 
 # -exec takes a command line, so a path with spaces is quoted inside.
 test-wine: # the Windows program under Wine
