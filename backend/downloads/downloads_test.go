@@ -308,6 +308,34 @@ func TestPreflightTellsWhichDevicesRunIt(t *testing.T) {
 	assert.Equal(t, "very fast", report.Speed)
 	require.Len(t, report.Devices, 3)
 	assert.True(t, report.Devices[0].OK, report.Devices[0].Reason)
+	assert.Empty(t, report.Card)
+}
+
+func TestTheMakersCardIsCheckedAndReadAndNeverKept(t *testing.T) {
+	h := hubtest.New(t)
+	files := hubtest.Small(100_000)
+	files["README.md"] = []byte("---\nlicense: mit\n---\n\n# A model\r\n\nIt says \xff.\n")
+	h.Add(repo, files)
+	dir := t.TempDir()
+	m := manager(dir, h.URL, downloads.Options{})
+	report, err := m.Preflight(t.Context(), "qwen3")
+	require.NoError(t, err)
+	assert.Equal(t, "# A model\n\nIt says \ufffd.", report.Card)
+	_, err = pull(t.Context(), m, "qwen3")
+	require.NoError(t, err)
+	found, err := filepath.Glob(filepath.Join(dir, "*", "README.md"))
+	require.NoError(t, err)
+	assert.Empty(t, found)
+
+	h.Content = func(name string, content []byte) []byte {
+		if name == "README.md" {
+			return append([]byte("x"), content[1:]...)
+		}
+		return content
+	}
+	report, err = m.Preflight(t.Context(), "qwen3")
+	require.NoError(t, err)
+	assert.Empty(t, report.Card, "what is not what the hub declares is not shown")
 }
 
 func TestUnknownModelsLeaveNothing(t *testing.T) {

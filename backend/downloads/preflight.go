@@ -31,6 +31,7 @@ type Report struct {
 	Speed    string   `json:"speed"`   // expected: "very fast", "fast", "comfortable", "slow", "very slow"
 	Refused  string   `json:"refused"` // why it would not be fetched; empty: it would
 	Warnings []string `json:"warnings"`
+	Card     string   `json:"card"` // what its makers say of it, in Markdown: the text of others; empty: nothing
 }
 
 // Device says whether a class of devices runs it.
@@ -79,11 +80,34 @@ func (m *Manager) Preflight(ctx context.Context, name string) (Report, error) {
 		return r, err
 	}
 	r.Quantity = g.Quantization
+	r.Card = card(ctx, client, s, temp)
 	if err := m.runs(g); err != nil {
 		r.Refused = err.Error()
 	}
 	r.Devices, r.Warnings = devices(g), m.warnings(g)
 	return r, nil
+}
+
+// card is the model card without its header, which is for the hub. One that does not come is none: it decides nothing.
+func card(ctx context.Context, client *hub.Client, s hub.Snapshot, temp string) string {
+	if s.Card == nil {
+		return ""
+	}
+	path := filepath.Join(temp, "card")
+	if _, err := client.Download(ctx, s, *s.Card, path, func(int64) {}); err != nil {
+		return ""
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	card := strings.ToValidUTF8(strings.ReplaceAll(string(text), "\r\n", "\n"), "\ufffd")
+	if rest, ok := strings.CutPrefix(card, "---\n"); ok {
+		if _, body, ok := strings.Cut(rest, "\n---\n"); ok {
+			card = body
+		}
+	}
+	return strings.TrimSpace(card)
 }
 
 func devices(g models.Graph) []Device {

@@ -49,7 +49,13 @@ type Snapshot struct {
 	BaseModel string    `json:"base_model"`
 	Gated     bool      `json:"gated"`
 	Modified  time.Time `json:"modified"`
+	Card      *File     `json:"card,omitempty"` // README.md, which is read and never kept; nil: there is none
 }
+
+// cardFile is what the makers say of a model.
+const cardFile = "README.md"
+
+const largestCard = 256 << 10
 
 // Size is that of all files.
 func (s Snapshot) Size() (sum int64) {
@@ -182,13 +188,20 @@ func (s *Snapshot) take(entries []entry) error {
 		if e.Type != "file" && e.Type != "" {
 			continue
 		}
-		if !slices.Contains(Files, e.Path) {
+		card := e.Path == cardFile && s.Card == nil && e.Size >= 0 && e.Size <= largestCard
+		if !slices.Contains(Files, e.Path) && !card {
 			others = append(others, e.Path)
 			continue
 		}
 		f := File{Name: e.Path, Size: e.Size, Blob: e.OID, Commit: e.Commit}
 		if e.LFS != nil {
 			f.Size, f.SHA256, f.Blob = e.LFS.Size, strings.TrimPrefix(e.LFS.OID, "sha256:"), ""
+		}
+		if card {
+			if sha256Form.MatchString(f.SHA256) || f.SHA256 == "" && commitForm.MatchString(f.Blob) { // else it could not be checked
+				s.Card = &f
+			}
+			continue
 		}
 		switch _, twice := s.File(f.Name); {
 		case twice:

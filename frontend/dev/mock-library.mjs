@@ -194,6 +194,8 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
       const found = state.known.find((k) => k.name === name || k.repo === name);
       if (!found && !name.includes('/'))
         return json(res, 404, { error: 'pull model manifest: file does not exist: did you mean qwen3:8b?' });
+      if (name.startsWith('meta-llama/') && !state.token)
+        return json(res, 403, { error: `${name} may be fetched only with a token: accept its license on the hub` });
       const npu = found?.npu ?? name.includes('-cw-');
       const size = found?.size ?? 2.2e9;
       const memory = 34e9;
@@ -220,6 +222,7 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
           { class: 'CPU', ok: true, reason: 'the CPU runs every quantization' },
         ],
         speed: size < 3e9 ? 'fast' : 'comfortable',
+        card: `# ${name}\n\nMade with **optimum-intel**. ![logo](https://tracker.example/x.png) <script>alert(1)</script>\n\n- [paper](https://example.org/paper)\n- [bad](javascript:alert(1))`,
         refused: name.includes('30b')
           ? 'there is not enough space: 17 GB are needed and 12 GB are free, of which 1.1 GB stay free'
           : '',

@@ -64,6 +64,10 @@ it('gets a model: pauses, goes on, and has it in the list and the picker', async
   await dialog.getByText('Runs: its weights are int4 symmetric by whole channels.').waitFor();
   await dialog.getByText('expected from its size, not measured').waitFor();
   expect(mock.state.downloads).toEqual([]); // before the first byte
+  await dialog.getByText('What its makers say').click();
+  await dialog.getByText('Image not loaded').waitFor();
+  expect(await dialog.locator('img, script, a[href^="javascript"]').count()).toBe(0);
+  expect(await dialog.getByRole('link', { name: 'paper' }).getAttribute('href')).toBe('https://example.org/paper');
   await dialog.getByRole('button', { name: 'Download' }).click();
   await dialog.waitFor({ state: 'detached' });
   await page.getByText(/^fetching, .* of 4.8 GB/).waitFor();
@@ -154,6 +158,22 @@ it('tells before the first byte what keeps a model away', async () => {
   await dialog.getByRole('button', { name: 'Ask again' }).click();
   await dialog.getByRole('button', { name: 'Download' }).waitFor();
   expect(mock.state.downloads).toEqual([]);
+});
+
+it('leads to the token where the hub wants to know who asks', async () => {
+  const { page } = await start({ path: '#/models' });
+  await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
+  await page.getByRole('textbox', { name: /^Name of a model/ }).fill('meta-llama/Llama-3.1-8B-ov');
+  await page.getByRole('button', { name: 'Get Llama-3.1-8B-ov' }).click();
+  await page.getByText('may be fetched only with a token').waitFor();
+  await page.getByRole('button', { name: 'Give it a token' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Where models come from' });
+  await dialog.getByLabel('Token for huggingface.co').fill('hf_right');
+  await dialog.getByRole('button', { name: 'Keep' }).click();
+  await dialog.getByText('Kept. It belongs to ada.').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Get Llama-3.1-8B-ov' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Download' }).waitFor();
 });
 
 it('verifies a model, repairs it, and says where it came from', async () => {

@@ -8,6 +8,8 @@ export class Task<T> {
   total = $state(0);
   /** Why it failed, with what to do. */
   error = $state('');
+  /** The answer's status, when it failed; 0: there was none. */
+  status = $state(0);
   result = $state.raw<T>();
   private controller?: AbortController;
 
@@ -15,7 +17,8 @@ export class Task<T> {
   async run(start: (progress: Progress, signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
     this.controller?.abort();
     const mine = (this.controller = new AbortController());
-    [this.running, this.completed, this.total, this.error, this.result] = [true, 0, 0, '', undefined];
+    [this.running, this.completed, this.total, this.error, this.status] = [true, 0, 0, '', 0];
+    this.result = undefined;
     const progress = (completed: number, total: number) => {
       if (mine === this.controller) [this.completed, this.total] = [completed, total];
     };
@@ -24,8 +27,10 @@ export class Task<T> {
       if (mine === this.controller) this.result = result;
       return result;
     } catch (err) {
-      if (mine === this.controller && !mine.signal.aborted)
+      if (mine === this.controller && !mine.signal.aborted) {
+        this.status = err instanceof ApiError ? err.status : 0;
         this.error = [(err as Error).message, err instanceof ApiError ? err.hint : ''].filter(Boolean).join(' ');
+      }
       return undefined;
     } finally {
       if (mine === this.controller) this.running = false;
