@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/brief"
 	"signalbox/internal/disk"
 )
 
@@ -64,7 +65,7 @@ func (l *Library) change(do func(folders []folder) error) error {
 // find is the listed folder of that name, with Ollama's texts when there is none.
 func (l *Library) find(name string, folders []folder) (*folder, error) {
 	if !ValidName(name) {
-		return nil, llm.Errorf(llm.CodeInvalid, "name %q is invalid", name)
+		return nil, llm.Errorf(llm.CodeInvalid, "name %q is invalid", brief.Text(name))
 	}
 	f := l.match(name, folders)
 	if f == nil {
@@ -355,10 +356,10 @@ func (p Parameter) check() error {
 // Copy gives a model another name, which shares its files.
 func (l *Library) Copy(source, destination string) error {
 	if !ValidName(source) {
-		return llm.Errorf(llm.CodeInvalid, "source %q is invalid", source)
+		return llm.Errorf(llm.CodeInvalid, "source %q is invalid", brief.Text(source))
 	}
 	if !ValidName(destination) {
-		return llm.Errorf(llm.CodeInvalid, "destination %q is invalid", destination)
+		return llm.Errorf(llm.CodeInvalid, "destination %q is invalid", brief.Text(destination))
 	}
 	return l.change(func(folders []folder) error {
 		from := l.match(source, folders)

@@ -51,18 +51,21 @@ func orNull(s string) *string {
 
 // words are OpenAI's for a field of the wrong type.
 func words(path, want, got string) *llm.Error {
-	err := llm.Errorf(llm.CodeInvalid, "Invalid type for '%s': expected %s, but got %s instead.", path, article(want), article(got))
+	err := llm.Errorf(llm.CodeInvalid, "Invalid type for '%s': expected %s, but got %s instead.", path, wanted(want), article(got))
 	err.Param = path
 	return err
 }
 
-func article(kind string) string {
-	switch {
-	case kind == "number":
+// wanted is a type as OpenAI asks for it.
+func wanted(kind string) string {
+	if kind == "number" {
 		return "a decimal"
-	case strings.HasPrefix(kind, "number"):
-		return "a " + kind
-	case strings.ContainsAny(kind[:1], "aeiou"):
+	}
+	return article(kind)
+}
+
+func article(kind string) string {
+	if strings.ContainsAny(kind[:1], "aeiou") {
 		return "an " + kind
 	}
 	return "a " + kind

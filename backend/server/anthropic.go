@@ -32,7 +32,9 @@ func (s *Server) anthropicMessages(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pinDevice(r, &req.LLM)
+	if err := pinDevice(r, &req.LLM); err != nil {
+		return err
+	}
 	return named(s.generate(w, r, req.LLM, req.Stream, anthropicFrames{&anthropic.Message{
 		ID: "msg_" + w.trace, Model: req.Model, Stops: req.LLM.Stop,
 	}, w.trace}), req.Model)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,7 +10,9 @@ import (
 
 // embed turns inputs into vectors. Nothing to embed needs no model to run, only one that is there.
 func (s *Server) embed(w *response, r *http.Request, req llm.Request, embed llm.EmbedRequest) (llm.Record, llm.Embedded, error) {
-	pinDevice(r, &req)
+	if err := pinDevice(r, &req); err != nil {
+		return llm.Record{}, llm.Embedded{}, err
+	}
 	call := s.call(w, r, req)
 	if len(embed.Inputs) == 0 {
 		rec, err := s.deps.Dispatch.Load(r.Context(), call)
@@ -28,9 +29,4 @@ func (s *Server) embed(w *response, r *http.Request, req llm.Request, embed llm.
 	}
 	setRecordHeaders(w.Header(), rec)
 	return rec, out, nil
-}
-
-func notFound(err error) (*llm.Error, bool) {
-	e, ok := errors.AsType[*llm.Error](err)
-	return e, ok && e.Code == llm.CodeModelNotFound
 }

@@ -155,7 +155,9 @@ func (s *Server) explainRoute(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pinDevice(r, &req)
+	if err := pinDevice(r, &req); err != nil {
+		return err
+	}
 	if s.deps.Routing == nil {
 		return notBuilt(w, r)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"signalbox/backend/models"
 	"signalbox/backend/ollama"
 	"signalbox/internal/brief"
+	"signalbox/internal/disk"
 )
 
 // Shop is where models come from and how they are changed. *models.Library and *downloads.Manager do the work.
@@ -75,16 +77,16 @@ func (s *Server) shopRoutes() []route {
 	o := ollamaDialect
 	return s.withShop([]route{
 		{"GET", "/ui/downloads", o, s.downloads, false},
-		{"POST", "/ui/downloads", o, s.beginDownload, false},
+		{"POST", "/ui/downloads", o, withModel(s.beginDownload), false},
 		{"POST", "/ui/downloads/{id}/pause", o, s.steer((*downloads.Manager).Pause), false},
 		{"POST", "/ui/downloads/{id}/resume", o, s.steer((*downloads.Manager).Resume), false},
 		{"POST", "/ui/downloads/{id}/cancel", o, s.steer((*downloads.Manager).Cancel), false},
 		{"DELETE", "/ui/downloads/{id}", o, s.steer((*downloads.Manager).Cancel), false},
-		{"POST", "/ui/preflight", o, s.preflight, false},
+		{"POST", "/ui/preflight", o, withModel(s.preflight), false},
 		{"GET", "/ui/disk", o, s.disk, false},
-		{"POST", "/ui/models/restore", o, s.restoreModel, false},
+		{"POST", "/ui/models/restore", o, withModel(s.restoreModel), false},
 		{"POST", "/ui/models/verify", o, s.verifyModel, false},
-		{"POST", "/ui/models/repair", o, s.repairModel, false},
+		{"POST", "/ui/models/repair", o, withModel(s.repairModel), false},
 		{"POST", "/ui/models/move", o, s.moveModels, false},
 		{"GET", "/ui/hub", o, s.hubSource, false},
 		{"PUT", "/ui/hub/token", o, s.setToken, false},
@@ -137,11 +139,7 @@ func (l *lineStream) end(ctx context.Context, err error) error {
 }
 
 func (s *Server) pull(w *response, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	req, err := ollama.ParsePull(body)
+	req, err := parseBody(w, r, ollama.ParsePull)
 	if err != nil {
 		return err
 	}
@@ -179,11 +177,7 @@ func upstream(err error) error {
 
 // push is refused: nothing leaves this computer.
 func push(w *response, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	model, err := ollama.ParseModel(body)
+	model, err := parseBody(w, r, ollama.ParseModel)
 	if err != nil {
 		return err
 	}
@@ -194,11 +188,7 @@ func push(w *response, r *http.Request) error {
 }
 
 func (s *Server) create(w *response, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	req, err := ollama.ParseCreate(body)
+	req, err := parseBody(w, r, ollama.ParseCreate)
 	if err != nil {
 		return err
 	}
@@ -268,11 +258,7 @@ func (s *Server) copyModel(w *response, r *http.Request) error {
 }
 
 func (s *Server) deleteModel(w *response, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	model, err := ollama.ParseModel(body)
+	model, err := parseBody(w, r, ollama.ParseModel)
 	if err != nil {
 		return err
 	}
@@ -428,16 +414,45 @@ func modelOf(w *response, r *http.Request) (string, error) {
 	return req.Model, nil
 }
 
-func (s *Server) beginDownload(w *response, r *http.Request) error {
-	model, err := modelOf(w, r)
-	if err != nil {
-		return err
+// withModel makes a handler of something that is done with the model the body names. What comes of it is the answer; nil is none.
+func withModel(do func(ctx context.Context, model string) (any, error)) handler {
+	return func(w *response, r *http.Request) error {
+		model, err := modelOf(w, r)
+		if err != nil {
+			return err
+		}
+		result, err := do(r.Context(), model)
+		switch {
+		case err != nil:
+			return named(err, model)
+		case result == nil:
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+		return w.jsonOf(http.StatusOK, result)
 	}
-	d, err := s.deps.Shop.Downloads.Begin(model)
-	if err != nil {
-		return err
+}
+
+func (s *Server) beginDownload(_ context.Context, model string) (any, error) {
+	return s.deps.Shop.Downloads.Begin(model)
+}
+
+func (s *Server) preflight(ctx context.Context, model string) (any, error) {
+	report, err := s.deps.Shop.Downloads.Preflight(ctx, model)
+	return report, upstream(err)
+}
+
+// repairModel fetches again what is wrong of a model: a download like any other.
+func (s *Server) repairModel(_ context.Context, model string) (any, error) {
+	return s.deps.Shop.Downloads.Repair(model)
+}
+
+func (s *Server) restoreModel(_ context.Context, model string) (any, error) {
+	err := s.deps.Shop.Library.Restore(model)
+	if err == nil {
+		s.modelsChanged()
 	}
-	return w.jsonOf(http.StatusOK, d)
+	return nil, err
 }
 
 // steer does something with one download.
@@ -449,18 +464,6 @@ func (s *Server) steer(act func(*downloads.Manager, string) error) handler {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-}
-
-func (s *Server) preflight(w *response, r *http.Request) error {
-	model, err := modelOf(w, r)
-	if err != nil {
-		return err
-	}
-	report, err := s.deps.Shop.Downloads.Preflight(r.Context(), model)
-	if err != nil {
-		return upstream(err)
-	}
-	return w.jsonOf(http.StatusOK, report)
 }
 
 func (s *Server) disk(w *response, _ *http.Request) error {
@@ -476,19 +479,6 @@ func (s *Server) disk(w *response, _ *http.Request) error {
 		models.Usage
 		Caches int64 `json:"caches"` // what is kept of compiled models
 	}{usage, caches})
-}
-
-func (s *Server) restoreModel(w *response, r *http.Request) error {
-	model, err := modelOf(w, r)
-	if err != nil {
-		return err
-	}
-	if err := s.deps.Shop.Library.Restore(model); err != nil {
-		return err
-	}
-	s.modelsChanged()
-	w.WriteHeader(http.StatusNoContent)
-	return nil
 }
 
 // verifyModel reads all of a model's files: lines of progress, then what was found.
@@ -510,19 +500,6 @@ func (s *Server) verifyModel(w *response, r *http.Request) error {
 		return err
 	}
 	return out.end(r.Context(), out.send(line))
-}
-
-// repairModel fetches again what is wrong of a model: a download like any other.
-func (s *Server) repairModel(w *response, r *http.Request) error {
-	model, err := modelOf(w, r)
-	if err != nil {
-		return err
-	}
-	d, err := s.deps.Shop.Downloads.Repair(model)
-	if err != nil {
-		return named(err, model)
-	}
-	return w.jsonOf(http.StatusOK, d)
 }
 
 func (s *Server) hubSource(w *response, r *http.Request) error {
@@ -573,6 +550,9 @@ func (s *Server) moveModels(w *response, r *http.Request) error {
 	}
 	out := &lineStream{w: w}
 	err := s.deps.Shop.Library.Move(r.Context(), req.To, out.progress("moving"), s.deps.Shop.Moved)
+	if fault, ok := errors.AsType[*fs.PathError](err); ok && strings.HasPrefix(fault.Path, req.To) && !disk.Full(err) {
+		err = llm.Errorf(llm.CodeInvalid, "models cannot be moved to %s: %w", req.To, fault.Err) // not a fault of ours
+	}
 	if err != nil {
 		return out.end(r.Context(), err)
 	}

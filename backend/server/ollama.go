@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,18 +56,16 @@ func (s *Server) ollamaGenerate(w *response, r *http.Request) error {
 }
 
 func (s *Server) ollamaAnswer(w *response, r *http.Request, parse func([]byte) (ollama.Generation, error), generate bool) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	req, err := parse(body)
+	req, err := parseBody(w, r, parse)
 	if err != nil {
 		return err
 	}
 	if err := s.able(req.LLM, req.Model); err != nil {
 		return named(err, req.Model)
 	}
-	pinDevice(r, &req.LLM)
+	if err := pinDevice(r, &req.LLM); err != nil {
+		return err
+	}
 	f := ollamaFrames{Lines: &ollama.Lines{Model: req.Model, Generate: generate}, arrived: w.arrived}
 	switch {
 	case req.Unload():
@@ -85,41 +82,6 @@ func (s *Server) ollamaAnswer(w *response, r *http.Request, parse func([]byte) (
 		return w.json(http.StatusOK, f.Loaded(time.Since(w.arrived), rec))
 	}
 	return named(s.generate(w, r, req.LLM, req.Stream, f), req.Model)
-}
-
-// able refuses what a model cannot do, in Ollama's words: to think when it was asked for, and to fill in the middle. In the other
-// dialects a wish to think is only noted: their clients send it with every request.
-func (s *Server) able(req llm.Request, asked string) error {
-	think := req.Think != nil && req.Think.Enabled
-	if !think && req.Suffix == "" {
-		return nil
-	}
-	m, err := s.deps.Models.Find(req.Model)
-	switch {
-	case err != nil:
-		return err
-	case req.Suffix != "" && !slices.Contains(m.Capabilities, "insert"):
-		return llm.Errorf(llm.CodeUnsupported, "%q does not support insert", asked)
-	case think && !slices.Contains(m.Capabilities, "thinking"):
-		return llm.Errorf(llm.CodeUnsupported, "%q does not support thinking", asked)
-	}
-	return nil
-}
-
-// pinDevice takes the device from a header, for clients that can set nothing else. The body's own word comes first.
-func pinDevice(r *http.Request, req *llm.Request) {
-	if id, ok := wire.Device(r.Header.Get("X-Signalbox-Device")); ok && req.Device == "" {
-		req.Device = id
-	}
-}
-
-// named makes "not found" speak of the model as the caller wrote it, in the words that clients know; what to do about it
-// stays behind it.
-func named(err error, model string) error {
-	if e, ok := notFound(err); ok {
-		return &llm.Error{Code: e.Code, Message: ollama.ModelNotFound(model), Hint: e.Hint, Param: "model", Cause: e}
-	}
-	return err
 }
 
 func (s *Server) ollamaEmbed(w *response, r *http.Request) error {
@@ -139,11 +101,7 @@ func (s *Server) ollamaEmbeddings(w *response, r *http.Request) error {
 }
 
 func (s *Server) ollamaVectors(w *response, r *http.Request, parse func([]byte) (ollama.Embedding, error)) (ollama.Embedding, llm.Record, llm.Embedded, error) {
-	body, err := readBody(w, r)
-	if err != nil {
-		return ollama.Embedding{}, llm.Record{}, llm.Embedded{}, err
-	}
-	req, err := parse(body)
+	req, err := parseBody(w, r, parse)
 	if err != nil {
 		return req, llm.Record{}, llm.Embedded{}, err
 	}
@@ -177,11 +135,7 @@ func (s *Server) ollamaPs(w *response, r *http.Request) error {
 }
 
 func (s *Server) ollamaShow(w *response, r *http.Request) error {
-	body, err := readBody(w, r)
-	if err != nil {
-		return err
-	}
-	req, err := ollama.ParseShow(body)
+	req, err := parseBody(w, r, ollama.ParseShow)
 	if err != nil {
 		return err
 	}

@@ -84,21 +84,13 @@ func (s *Server) openaiChat(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pinDevice(r, &req.LLM)
+	if err := pinDevice(r, &req.LLM); err != nil {
+		return err
+	}
 	return named(s.generate(w, r, req.LLM, req.Stream, openaiFrames{&openai.Completion{
 		ID: "chatcmpl-" + w.trace, Created: w.arrived.Unix(), Model: req.Model,
 		IncludeUsage: req.IncludeUsage, Logprobs: req.LLM.Logprobs,
 	}}), req.Model)
-}
-
-// parseBody reads a request's body and hands it to its dialect.
-func parseBody[T any](w *response, r *http.Request, parse func([]byte) (T, error)) (T, error) {
-	body, err := readBody(w, r)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return parse(body)
 }
 
 func (s *Server) openaiCompletions(w *response, r *http.Request) error {
@@ -109,7 +101,9 @@ func (s *Server) openaiCompletions(w *response, r *http.Request) error {
 	if err := s.able(req.LLM, req.Model); err != nil {
 		return named(err, req.Model)
 	}
-	pinDevice(r, &req.LLM)
+	if err := pinDevice(r, &req.LLM); err != nil {
+		return err
+	}
 	f := textFrames{TextCompletion: &openai.TextCompletion{
 		ID: "cmpl-" + w.trace, Created: w.arrived.Unix(), Model: req.Model, IncludeUsage: req.IncludeUsage, Logprobs: req.LLM.Logprobs,
 	}}
@@ -151,7 +145,9 @@ func (s *Server) openaiResponses(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pinDevice(r, &req.LLM)
+	if err := pinDevice(r, &req.LLM); err != nil {
+		return err
+	}
 	return named(s.generate(w, r, req.LLM, req.Stream, responseFrames{&openai.Response{
 		ID: "resp_" + w.trace, Created: w.arrived.Unix(), Model: req.Model, Echo: req.Echo, Logprobs: req.LLM.Logprobs,
 	}}), req.Model)

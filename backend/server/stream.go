@@ -33,31 +33,6 @@ func eventStream(h http.Header) {
 	h.Set("Connection", "keep-alive")
 }
 
-// call describes a request to the dispatcher.
-func (s *Server) call(w *response, r *http.Request, req llm.Request) dispatch.Call {
-	req.Owner = "api"
-	if visitorOf(r).ui {
-		req.Owner = "window" // what the window's chats hold must not be seen through the API's prefix slots
-	}
-	s.logTools(w, req)
-	return dispatch.Call{
-		Request: req, TraceID: w.trace, Route: r.URL.Path, Client: clientName(r), UserAgent: userAgent(r), Arrived: w.arrived,
-	}
-}
-
-// logTools names the tools that a model will not get: an agent that misses one may behave oddly.
-func (s *Server) logTools(w *response, req llm.Request) {
-	var left []string
-	for _, path := range req.Ignored {
-		if strings.HasPrefix(path, "tools[") {
-			left = append(left, path)
-		}
-	}
-	if left != nil {
-		s.log.Info("tools of types that are not functions are left out", "tools", left, "trace", w.trace)
-	}
-}
-
 // generate runs a request and writes the answer, streamed or whole. An error before the first byte is returned.
 func (s *Server) generate(w *response, r *http.Request, req llm.Request, streaming bool, f frames) error {
 	if !streaming {

@@ -263,6 +263,9 @@ func decode(w *response, r *http.Request, v any) error {
 }
 
 func decodeStrictly(body []byte, v any) error {
+	if string(bytes.TrimSpace(body)) == "null" { // the decoder takes it for nothing to do
+		return llm.Errorf(llm.CodeInvalid, "the request body must be an object, not null")
+	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {

@@ -47,7 +47,10 @@ func TestNoOneIsToldInTheWordsOfOurLanguage(t *testing.T) {
 		`{"hub_endpoint":"javascript:alert(1)"}`: "hub_endpoint: ",
 		`{"models_dir":"/dev/null"}`:             "models_dir: ",
 		`{"runtime_dir":"/dev/null"}`:            "runtime_dir: ",
-		`{"prot":1}`:                             `there is no field called \"prot\" here`,
+		`null`:                                   "the request body must be an object, not null",
+		`{"preference":["CPU","CPU"]}`:           "preference has CPU twice",
+		`{"default_model":"` + strings.Repeat("x", 1000) + `"}`: "default_model: ",
+		`{"prot":1}`: `there is no field called \"prot\" here`,
 		`{"` + strings.Repeat("x", 1<<20) + `":1}`: "there is no field called",
 	} {
 		status, text := r.call(t, "PUT", "/ui/settings", body)
@@ -59,6 +62,10 @@ func TestNoOneIsToldInTheWordsOfOurLanguage(t *testing.T) {
 	assert.Contains(t, settings, `"origins":[]`)
 	assert.Contains(t, settings, `"hub_endpoint":""`)
 	assert.Contains(t, settings, `"refuse_client_downloads":false`)
+	_, text := do(t, "POST", r.public.URL+"/api/route/explain", "")
+	assert.Contains(t, text, "missing request body")
+	_, text = do(t, "POST", r.public.URL+"/v1/responses", `{"model":"smollm2:135m","input":"x","instructions":1}`)
+	assert.Contains(t, text, "Invalid type for 'instructions': expected a string, but got a number instead.")
 	resp, text := do(t, "POST", r.public.URL+"/api/route/explain", `{"model":`)
 	assert.Equal(t, 400, resp.StatusCode)
 	assert.Contains(t, text, "it ends in the middle")
@@ -76,6 +83,19 @@ func TestAFullDiskIsSaidAndNoFaultOfOurs(t *testing.T) {
 	assert.Equal(t, 507, status)
 	assert.Contains(t, text, "the disk is full: save the settings: ")
 	assert.Contains(t, text, "free some space and try again")
+}
+
+func TestAHeaderThatNamesNoDeviceIsNotPassedOver(t *testing.T) {
+	r := newRig(t)
+	for path, body := range askers {
+		for device, want := range map[string]int{"toaster": 400, "gpu:x": 400, "GPU.1": 200, "": 200} {
+			resp, text := do(t, "POST", r.public.URL+path, fmt.Sprintf(body, false), "X-Signalbox-Device", device)
+			assert.Equal(t, want, resp.StatusCode, "%s %s: %s", path, device, text)
+			if want == 400 {
+				assert.Contains(t, text, "the header X-Signalbox-Device must be npu, gpu or cpu")
+			}
+		}
+	}
 }
 
 func TestALongNameIsNotSentBackWhole(t *testing.T) {

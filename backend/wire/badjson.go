@@ -18,7 +18,7 @@ func BadJSON(err error) *llm.Error {
 	wrong, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
 	unknown, isUnknown := strings.CutPrefix(err.Error(), "json: unknown field ")
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), misplaced && syntax.Offset == 0: // the two ways of decoding say it differently
 		return llm.Errorf(llm.CodeInvalid, "missing request body")
 	case errors.Is(err, io.ErrUnexpectedEOF), misplaced && syntax.Error() == "unexpected end of JSON input":
 		return llm.Errorf(llm.CodeInvalid, "the request body is no whole JSON: it ends in the middle")

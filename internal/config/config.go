@@ -129,6 +129,9 @@ func (s Settings) Check() error {
 		checkOrigins(s.Origins),
 		checkEndpoint(s.HubEndpoint),
 	}
+	if len(s.DefaultModel) > longestName {
+		errs = append(errs, fmt.Errorf("default_model: %q is no model's name", brief.Text(s.DefaultModel)))
+	}
 	if s.KeepAlive > longestKeep {
 		errs = append(errs, fmt.Errorf("keep_alive must be at most %s; a negative one keeps models loaded for ever", time.Duration(longestKeep)))
 	}
@@ -138,13 +141,19 @@ func (s Settings) Check() error {
 	if len(s.Preference) == 0 {
 		errs = append(errs, errors.New("preference must name at least one of NPU, GPU and CPU"))
 	}
-	for _, class := range s.Preference {
+	for i, class := range s.Preference {
+		if slices.Contains(s.Preference[:i], class) {
+			errs = append(errs, fmt.Errorf("preference has %s twice", brief.Text(class)))
+		}
 		if class != "NPU" && class != "GPU" && class != "CPU" {
 			errs = append(errs, fmt.Errorf("preference has %q: only NPU, GPU and CPU are known", brief.Text(class)))
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// longestName is more than a model's or a client's name can have.
+const longestName = 512
 
 // longestKeep is longer than any computer runs, and far from where durations end.
 const longestKeep = Duration(10 * 365 * 24 * time.Hour)
@@ -239,6 +248,9 @@ func checkPins(pins []Pin) error {
 	for i, pin := range pins {
 		if pin.Model == "" && pin.Client == "" {
 			errs = append(errs, fmt.Errorf("pins: entry %d names neither a model nor a client", i+1))
+		}
+		if len(pin.Model) > longestName || len(pin.Client) > longestName {
+			errs = append(errs, fmt.Errorf("pins: entry %d has a name of more than %d bytes", i+1, longestName))
 		}
 		if !pinnable.MatchString(pin.Device) {
 			errs = append(errs, fmt.Errorf("pins: %q is no device: use npu, gpu, gpu:1 or cpu", brief.Text(pin.Device)))

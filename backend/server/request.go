@@ -1,0 +1,96 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"signalbox/backend/dispatch"
+	"signalbox/backend/llm"
+	"signalbox/backend/ollama"
+	"signalbox/backend/wire"
+	"signalbox/internal/brief"
+)
+
+// parseBody reads a request's body and hands it to its dialect.
+func parseBody[T any](w *response, r *http.Request, parse func([]byte) (T, error)) (T, error) {
+	body, err := readBody(w, r)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return parse(body)
+}
+
+// pinDevice takes the device from a header, for clients that can set nothing else. The body's own word comes first.
+func pinDevice(r *http.Request, req *llm.Request) error {
+	asked := r.Header.Get("X-Signalbox-Device")
+	if asked == "" || req.Device != "" {
+		return nil
+	}
+	id, ok := wire.Device(asked)
+	if !ok {
+		return llm.Errorf(llm.CodeInvalid, "the header X-Signalbox-Device must be npu, gpu or cpu, with a number behind it (gpu:1) where there are several, not %q", brief.Text(asked))
+	}
+	req.Device = id
+	return nil
+}
+
+// able refuses what a model cannot do, in Ollama's words: to think when it was asked for, and to fill in the middle. In the other
+// dialects a wish to think is only noted: their clients send it with every request.
+func (s *Server) able(req llm.Request, asked string) error {
+	think := req.Think != nil && req.Think.Enabled
+	if !think && req.Suffix == "" {
+		return nil
+	}
+	m, err := s.deps.Models.Find(req.Model)
+	switch {
+	case err != nil:
+		return err
+	case req.Suffix != "" && !slices.Contains(m.Capabilities, "insert"):
+		return llm.Errorf(llm.CodeUnsupported, "%q does not support insert", asked)
+	case think && !slices.Contains(m.Capabilities, "thinking"):
+		return llm.Errorf(llm.CodeUnsupported, "%q does not support thinking", asked)
+	}
+	return nil
+}
+
+// call describes a request to the dispatcher.
+func (s *Server) call(w *response, r *http.Request, req llm.Request) dispatch.Call {
+	req.Owner = "api"
+	if visitorOf(r).ui {
+		req.Owner = "window" // what the window's chats hold must not be seen through the API's prefix slots
+	}
+	s.logTools(w, req)
+	return dispatch.Call{
+		Request: req, TraceID: w.trace, Route: r.URL.Path, Client: clientName(r), UserAgent: userAgent(r), Arrived: w.arrived,
+	}
+}
+
+// logTools names the tools that a model will not get: an agent that misses one may behave oddly.
+func (s *Server) logTools(w *response, req llm.Request) {
+	var left []string
+	for _, path := range req.Ignored {
+		if strings.HasPrefix(path, "tools[") {
+			left = append(left, path)
+		}
+	}
+	if left != nil {
+		s.log.Info("tools of types that are not functions are left out", "tools", left, "trace", w.trace)
+	}
+}
+
+// named makes "not found" speak of the model as the caller wrote it, in the words that clients know; what to do about it
+// stays behind it.
+func named(err error, model string) error {
+	if e, ok := notFound(err); ok {
+		return &llm.Error{Code: e.Code, Message: ollama.ModelNotFound(model), Hint: e.Hint, Param: "model", Cause: e}
+	}
+	return err
+}
+
+func notFound(err error) (*llm.Error, bool) {
+	e, ok := errors.AsType[*llm.Error](err)
+	return e, ok && e.Code == llm.CodeModelNotFound
+}
