@@ -748,3 +748,39 @@ func FuzzAnswers(f *testing.F) {
 		require.NoError(t, err)
 	})
 }
+
+func FuzzModelScopeAnswers(f *testing.F) {
+	f.Add([]byte(`{"Code":200,"Success":true,"Data":{"Files":[{"Path":"config.json","Type":"blob","Size":1,"Sha256":"` + strings.Repeat("a", 64) + `","Revision":"x"}],"LatestCommitter":{"ShortId":"../.."}}}`))
+	f.Add([]byte(`{"Code":"200","Data":[]}`))
+	f.Add([]byte(`{"Code":200,"Success":true,"Data":{"Model":{"Models":[{"Path":"..","Name":"x-ov"}]}}}`))
+	h := hubtest.New(f)
+	var answer atomic.Pointer[[]byte]
+	h.Before = func(_ string, w http.ResponseWriter, r *http.Request) bool { w.Write(*answer.Load()); return true }
+	at, _ := url.Parse(h.URL)
+	c, err := hub.New(hub.Options{
+		Endpoint: "http://modelscope.cn", Proxy: noProxy, Retries: 1, Backoff: time.Microsecond,
+		Resolve: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("198.51.100.7")}, nil
+		},
+		Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, at.Host)
+		},
+	})
+	require.NoError(f, err)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		answer.Store(&text)
+		if s, err := c.Snapshot(t.Context(), repo, ""); err == nil {
+			assert.NotEmpty(t, s.Commit)
+			for _, file := range s.Files {
+				assert.Contains(t, hub.Files, file.Name)
+				assert.Len(t, file.SHA256, 64)
+				assert.Regexp(t, `^([0-9a-f]{40})?$`, file.Commit)
+			}
+		}
+		found, err := c.Search(t.Context(), hub.Query{})
+		for _, f := range found {
+			assert.NoError(t, err)
+			assert.Regexp(t, `^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$`, f.Repo)
+		}
+	})
+}
