@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -259,49 +258,6 @@ func TestKilledServerLeavesNoEngineBehind(t *testing.T) {
 		}
 		return true
 	})
-}
-
-func TestSixtyStreamsWithDisconnectsLoseNothing(t *testing.T) {
-	s := Start(t, nil)
-	before := text(s.ask(france, map[string]any{"num_predict": 24}))
-	random := rand.New(rand.NewPCG(1, 2))
-	var wait sync.WaitGroup
-	for i := range 60 {
-		leaveAfter := random.IntN(12) // lines read before the client leaves; the upper half stays to the end
-		wait.Go(func() {
-			ctx, leave := context.WithCancel(context.Background())
-			defer leave()
-			resp, err := s.open(ctx, "/api/chat", chat(fmt.Sprintf("Count from %d to %d.", i, i+5), map[string]any{"num_predict": 16}))
-			if !assert.NoError(t, err) {
-				return
-			}
-			defer resp.Body.Close()
-			assert.Equal(t, 200, resp.StatusCode)
-			n, done := 0, false
-			for scan := bufio.NewScanner(resp.Body); scan.Scan(); n++ {
-				var l line
-				assert.NoError(t, json.Unmarshal(scan.Bytes(), &l))
-				done = done || l.Done
-				if leaveAfter < 6 && n >= leaveAfter {
-					return
-				}
-			}
-			assert.True(t, done, "stream %d ended without its last line", i)
-		})
-	}
-	wait.Wait()
-	s.idle()
-	assert.Equal(t, before, text(s.ask(france, map[string]any{"num_predict": 24})))
-
-	var list struct {
-		Requests []journal.Entry `json:"requests"`
-	}
-	s.Get("/ui/requests?limit=100", &list)
-	assert.Len(t, list.Requests, 62)
-	for _, entry := range list.Requests {
-		assert.Equal(t, journal.StateDone, entry.State)
-		assert.Contains(t, []string{"completed", "length", "cancelled"}, string(entry.Outcome), entry.Error)
-	}
 }
 
 func TestInterleavedConversationsEqualEachAlone(t *testing.T) {
