@@ -115,21 +115,37 @@ func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm
 		return err
 	}
 	c.limits = plan.limits
-	model, entry, paged, err := r.readChat(core, req.Model, known)
+	paged, err := c.compile(ctx, r, core, req.Model, known, plan, r.class() == llm.CPU && !r.options.States, progress)
+	if err != nil && paged && ctx.Err() == nil {
+		r.options.Log.Warn("the model does not run with its attention paged, so it is loaded without: long prompts and second turns take longer",
+			"model", req.Model.Name, "error", err)
+		c.uncompile()
+		_, err = c.compile(ctx, r, core, req.Model, known, plan, false, progress)
+	}
 	if err != nil {
 		return err
+	}
+	c.grammars = r.newCompiler(c)
+	return nil
+}
+
+// compile makes the model ready to run, with its attention paged if page says so and the model can be.
+func (c *chat) compile(ctx context.Context, r *Runner, core *openvino.Core, ref llm.ModelRef, known facts, plan plan, page bool, progress func(llm.Phase)) (paged bool, err error) {
+	model, entry, paged, err := r.readChat(core, ref, known, page)
+	if err != nil {
+		return paged, err
 	}
 	defer model.Close()
 	c.trimmable = entry.trimmable && !known.Sliding
 	if err := ctx.Err(); err != nil {
-		return err
+		return paged, err
 	}
 	// The CPU plugin cannot read paged attention back from its cache: it would compile and write the whole model anew each time.
-	if c.model, err = r.compile(core, model, req.Model, plan.properties, !paged, progress); err != nil {
-		return err
+	if c.model, err = r.compile(core, model, ref, plan.properties, !paged, progress); err != nil {
+		return paged, err
 	}
 	if err := c.ports(); err != nil {
-		return err
+		return paged, err
 	}
 	cached, _ := c.model.Property("LOADED_FROM_CACHE")
 	c.loaded = llm.Loaded{ContextLimit: c.limits.context, PromptLimit: c.limits.prompt, Cached: cached == "YES"}
@@ -138,14 +154,24 @@ func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm
 		c.slots.bytes = c.pages.memory
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return paged, err
 	}
 	progress(llm.Phase{Name: "warming up"})
-	if err := c.warmUp(ctx, r); err != nil {
-		return err
+	return paged, c.warmUp(ctx, r)
+}
+
+// uncompile undoes compile.
+func (c *chat) uncompile() {
+	if c.pages != nil {
+		c.pages.close()
 	}
-	c.grammars = r.newCompiler(c)
-	return nil
+	if c.single != nil {
+		c.single.close()
+	}
+	if c.model != nil {
+		c.model.Close()
+	}
+	c.pages, c.single, c.model, c.inputs = nil, nil, nil, map[string]bool{}
 }
 
 func (c *chat) ports() error {
@@ -218,15 +244,7 @@ func (c *chat) close() {
 		c.grammars.Close()
 	}
 	c.slots.close()
-	if c.pages != nil {
-		c.pages.close()
-	}
-	if c.single != nil {
-		c.single.close()
-	}
-	if c.model != nil {
-		c.model.Close()
-	}
+	c.uncompile()
 	if c.release != nil {
 		c.release()
 	}
@@ -254,9 +272,9 @@ func (e entry) memory(model *openvino.CompiledModel) func([]*slot) int64 {
 	}
 }
 
-// readChat reads the model: for CPU and GPU with the head sliced, and on the CPU, where that is seen to be possible, with its attention
+// readChat reads the model: for CPU and GPU with the head sliced and, if page says so and that is seen to be possible, with its attention
 // paged; for the NPU, whose plugin does all that itself, as it is.
-func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts) (m *openvino.Model, e entry, paged bool, err error) {
+func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts, page bool) (m *openvino.Model, e entry, paged bool, err error) {
 	path, weights := filepath.Join(ref.Dir, "openvino_model.xml"), filepath.Join(ref.Dir, "openvino_model.bin")
 	g, err := ir.Read(path)
 	if err != nil {
@@ -267,21 +285,20 @@ func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts) (m
 		m, err = core.ReadModel(path, "")
 		return m, e, false, err
 	}
-	paged = r.class() == llm.CPU && !r.options.States
-	if paged {
+	if page {
 		if err := r.canPage(core.Library(), g, known, path, weights); err != nil {
 			r.options.Log.Info("the model's attention is not paged: long prompts and second turns take longer", "model", ref.Name, "reason", err)
-			paged = false
+			page = false
 		}
 	}
-	if err := ir.SliceHead(g, paged); err != nil {
+	if err := ir.SliceHead(g, page); err != nil {
 		r.options.Log.Warn("the head is not sliced: prompts take about twice the time", "model", ref.Name, "reason", err)
 	}
 	m, err = readChanged(core, g, weights)
-	if err == nil && paged {
+	if err == nil && page {
 		err = r.page(m, path)
 	}
-	return m, e, paged, err
+	return m, e, page, err
 }
 
 // page pages the model's attention. Should that end the process, against what canPage saw, then the note that it leaves keeps the next

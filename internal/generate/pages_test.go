@@ -122,6 +122,17 @@ func TestPagedModelsLeaveNothingInTheCache(t *testing.T) {
 	assert.Empty(t, left)
 }
 
+// On a CPU that computes in bf16 paged attention does not take this cache, on others it does: the model answers on both.
+func TestModelThatDoesNotRunPagedRunsWithout(t *testing.T) {
+	r := generate.New(generate.Options{
+		Runtime: testenv.Runtime(t), Device: "CPU", Properties: openvino.Properties{"KV_CACHE_PRECISION": "f32"},
+	})
+	defer r.Close()
+	_, err := r.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
+	require.NoError(t, err)
+	assert.Contains(t, sentence(t, r), "Paris")
+}
+
 // What a process leaves that paging ended: the next one runs the model another way.
 func TestModelThatEndedAProcessIsNotPagedAgain(t *testing.T) {
 	cache := t.TempDir()
