@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
@@ -13,10 +14,15 @@ import (
 )
 
 // resolver is a desktop's portal, with a script that sends one domain through a proxy.
-type resolver struct{ asked []string }
+type resolver struct {
+	mu    sync.Mutex
+	asked []string // guarded by mu
+}
 
 func (r *resolver) Lookup(address string) ([]string, *dbus.Error) {
+	r.mu.Lock()
 	r.asked = append(r.asked, address)
+	r.mu.Unlock()
 	if strings.Contains(address, "company.test") {
 		return []string{"direct://"}, nil
 	}
@@ -56,5 +62,7 @@ func TestTheDesktopsPortalIsAskedForTheProxy(t *testing.T) {
 	proxy, err = ask(&url.URL{Scheme: "https", Host: "files.company.test"})
 	require.NoError(t, err)
 	assert.Nil(t, proxy)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	assert.Equal(t, []string{"https://hub.test/", "https://files.company.test/"}, r.asked, "the script learns hosts, and each once")
 }
