@@ -13,6 +13,7 @@ import (
 	"image/png"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,6 +31,7 @@ import (
 
 	"signalbox/build"
 	"signalbox/build/test/desktop"
+	"signalbox/internal/e2e"
 	"signalbox/internal/instance"
 )
 
@@ -565,5 +568,88 @@ func TestChatInTheWindow(t *testing.T) {
 	page.Type(t, "textarea", "And of Norway?\ue007")
 	page.Until(t, `return document.querySelectorAll(arguments[0]).length === 2`, badge)
 	icon.Click(t, "Quit")
+	desk.NoIcon(t)
+}
+
+// TestHostileAnswerStaysInTheWindow is check 3 of the threat page with WebKitGTK, as it is in the window: an answer, as it comes and as
+// it is stored, loads nothing from elsewhere, leads the window nowhere and runs nothing.
+func TestHostileAnswerStaysInTheWindow(t *testing.T) {
+	if isDemo {
+		t.Skip("the demo shows no answers")
+	}
+	var mu sync.Mutex
+	var came []string
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		came = append(came, r.URL.String()+" Cookie: "+r.Header.Get("Cookie"))
+		w.Header().Set("Access-Control-Allow-Origin", "*")
+	}))
+	t.Cleanup(other.Close)
+	address := strings.TrimPrefix(other.URL, "http://")
+	requests := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(came)
+	}
+
+	desk := desktop.Start(t, desktop.Options{})
+	page := desk.Wails(t, bin)
+	page.Until(t, `return /^Model: (?!No model|Loading)/.test(document.querySelector('[aria-label^="Model:"]')?.getAttribute('aria-label') ?? '')`)
+	// The model says nothing of this kind, so the answer is put in its place: in pieces, as a server sends it.
+	page.Eval(t, `
+		const [text] = arguments, real = window.fetch;
+		window.alert = window.confirm = window.prompt = () => { window.ran = true };
+		window.fetch = (to, how) => {
+			if (!String(to).endsWith('/api/chat')) return real(to, how);
+			const line = (o) => new TextEncoder().encode(JSON.stringify({model: 'm', message: {role: 'assistant', content: ''}, done: false, ...o}) + '\n');
+			return Promise.resolve(new Response(new ReadableStream({
+				async start(out) {
+					for (let i = 0; i < text.length; i += 40) {
+						out.enqueue(line({message: {role: 'assistant', content: text.slice(i, i + 40)}}));
+						await new Promise((go) => setTimeout(go, 1));
+					}
+					out.enqueue(line({done: true, done_reason: 'stop'}));
+					out.close();
+				}})));
+		}`, e2e.HostileMarkdown(address)+"\n[go](http://"+address+"/clicked)")
+	page.Type(t, "textarea", "hello\ue007")
+	const shown = `return /THE END/.test(document.querySelector('article[aria-label="Answer"] .prose')?.innerText ?? '')
+		&& document.querySelector('[aria-label="Send"], button[title^="Send"]') !== null`
+	page.Until(t, shown)
+	drawn := func() { // and a request of the page's own is answered: what the answer wanted to fetch has been sent before it
+		page.Eval(t, `return new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame)).then(() => fetch('/ui/status')).then((r) => r.text())`)
+	}
+	drawn()
+	assert.Empty(t, requests(), "as it came")
+	first := page.URL(t)
+
+	page.Eval(t, `location.reload()`)
+	page.Until(t, shown)
+	drawn()
+	assert.Empty(t, requests(), "as it is stored")
+	assert.Equal(t, first, page.URL(t))
+	assert.Nil(t, page.Eval(t, `return window.ran ?? null`))
+
+	page.Eval(t, `document.querySelectorAll('article[aria-label="Answer"] .prose a').forEach((a) => a.click())`)
+	require.Eventually(t, func() bool { opened, _ := desk.Opened(); return len(opened) > 0 }, desktop.Patience, 20*time.Millisecond)
+	drawn()
+	assert.Equal(t, first, page.URL(t), "a link leads the window away")
+	assert.Equal(t, 1.0, page.Eval(t, `return window.length + 1`), "a frame was opened")
+	assert.Empty(t, requests(), "after the links")
+	opened, _ := desk.Opened()
+	for _, to := range opened {
+		assert.True(t, strings.HasPrefix(to, "http://"+address+"/"), "%q was opened", to)
+	}
+
+	// A page of another server in the same window: it gets no session, and Signalbox's is still good afterwards.
+	page.Go(t, other.URL+"/elsewhere")
+	for _, seen := range requests() {
+		assert.True(t, strings.HasSuffix(seen, " Cookie: "), seen)
+	}
+	require.NotEmpty(t, requests())
+	page.Go(t, first)
+	page.Until(t, shown)
+	desk.Tray(t).Click(t, "Quit")
 	desk.NoIcon(t)
 }
