@@ -145,7 +145,7 @@ headless: frontend
 ## ---- tests
 
 vet:
-	@$(STEP) "go vet" "correct what it names" $(NATIVE) go vet ./...
+	@$(STEP) "go vet" "correct what it names" $(NATIVE) go vet -tags wine_e2e ./...
 	@$(STEP) "go vet, with the window" "correct what it names" $(WINDOW) go vet -tags $(DESKTOP_TAGS),desktop_e2e ./...
 	@$(STEP) "go vet, for Windows" "correct what it names" $(WINDOWS) go vet -tags $(WINDOWS_TAGS) ./...
 
@@ -194,5 +194,7 @@ test-wine: # the Windows program under Wine
 		$(WINDOWS) go test -exec "'$$PWD/build/wine/run.sh'" -run 'ThisMachine|EveryLocked|WidelyWritable' ./internal/runtime
 	@$(STEP) "test what is called in C++ under Wine" "look at the failed test above; make test-wine runs these alone" \
 		$(WINDOWS) go test -exec "'$$PWD/build/wine/run.sh'" -run Paged ./internal/openvino
+	@$(STEP) "test grammars under Wine" "look at the failed test above; make test-wine runs these alone" \
+		$(WINDOWS) go test -exec "'$$PWD/build/wine/run.sh'" -skip MissingLibraries ./internal/xgrammar
 	@$(STEP) "test the Windows program under Wine" "look at the failed test above; make test-wine runs these alone" \
 		go run ./build/tools/gotest -counts $(COUNTS) -tags wine_e2e -count=1 -timeout 10m -run WindowsProgram ./internal/e2e
