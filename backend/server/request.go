@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"slices"
@@ -58,14 +60,29 @@ func (s *Server) able(req llm.Request, asked string) error {
 
 // call describes a request to the dispatcher.
 func (s *Server) call(w *response, r *http.Request, req llm.Request) dispatch.Call {
-	req.Owner = "api"
-	if visitorOf(r).ui {
-		req.Owner = "window" // what the window's chats hold must not be seen through the API's prefix slots
-	}
+	req.Owner = owner(r)
 	s.logTools(w, req)
 	return dispatch.Call{
 		Request: req, TraceID: w.trace, Route: r.URL.Path, Client: clientName(r), UserAgent: userAgent(r), Arrived: w.arrived,
 	}
+}
+
+// owner tells whose prompts may go on from each other: the window's, and those of callers with the same key. Any key is taken and
+// proves nothing, but who does not know another's cannot ask through prefix slots what the other has said. It is not the key itself,
+// which nobody needs to see.
+func owner(r *http.Request) string {
+	key := r.Header.Get("X-Api-Key")
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") && strings.TrimSpace(token) != "" {
+		key = "bearer " + strings.TrimSpace(token)
+	}
+	switch {
+	case visitorOf(r).ui:
+		return "window"
+	case key == "":
+		return "api"
+	}
+	sum := sha256.Sum256([]byte("signalbox owner\x00" + key))
+	return "api " + hex.EncodeToString(sum[:16])
 }
 
 // logTools names the tools that a model will not get: an agent that misses one may behave oddly.
