@@ -77,7 +77,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	addrs := []netip.Addr{}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		addrs = append(addrs, addr)
-	} else if addrs, err = d.o.Resolve(ctx, host); err != nil {
+	} else if addrs, err = d.lookUp(ctx, host); err != nil {
 		return nil, err
 	}
 	var last error
@@ -99,6 +99,17 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 		last = &net.DNSError{Err: "no address", Name: host, IsNotFound: true}
 	}
 	return nil, last
+}
+
+// lookUp does not wait for a name server that never answers, as where there is no network.
+func (d *dialer) lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
+	within, cancel := context.WithTimeout(ctx, d.o.Answer)
+	defer cancel()
+	addrs, err := d.o.Resolve(within, host)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = &net.DNSError{Err: "no name server answers", Name: host, IsTimeout: true}
+	}
+	return addrs, err
 }
 
 // mayDial allows what is on the internet, and private addresses where the user's own endpoint is one.

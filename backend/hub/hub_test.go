@@ -691,6 +691,19 @@ func TestASearchWithoutANetworkFailsSoon(t *testing.T) {
 	}
 }
 
+func TestNameServersThatNeverAnswerAreNotWaitedFor(t *testing.T) {
+	asked := atomic.Int32{}
+	o := hub.Options{Endpoint: "http://hub.test", Proxy: noProxy, Answer: 20 * time.Millisecond, Backoff: time.Millisecond}
+	o.Resolve = func(ctx context.Context, _ string) ([]netip.Addr, error) {
+		asked.Add(1)
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	_, err := client(t, o).Snapshot(t.Context(), repo, "")
+	assert.ErrorContains(t, err, "hub.test cannot be found: lookup hub.test: no name server answers")
+	assert.Equal(t, int32(3), asked.Load(), "once more, and once more")
+}
+
 func TestTheEnvironmentsProxyComesBeforeTheSystems(t *testing.T) {
 	for _, c := range []struct {
 		env  map[string]string
