@@ -238,10 +238,18 @@ func (o *Object) Array(name string) []json.RawMessage {
 	return list
 }
 
+// maxObjects bounds a list of objects, each of which is read field by field: far more than any context has room for.
+const maxObjects = 1 << 14
+
 // Objects takes an array of objects.
 func (o *Object) Objects(name string) []*Object {
+	items := o.Array(name)
+	if len(items) > maxObjects {
+		o.FailAt(o.Path(name), "%s takes at most %d entries, not %d", o.Path(name), maxObjects, len(items))
+		return nil
+	}
 	var list []*Object
-	for i, raw := range o.Array(name) {
+	for i, raw := range items {
 		if o.notes.err != nil {
 			return nil
 		}
