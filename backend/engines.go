@@ -162,6 +162,7 @@ func (e *engines) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
 	}
 	defer release()
 	e.backend.prober.giveWay()
+	job.Load = e.limited(eng, job.Device, job.Load)
 	var meter *power.Reading
 	tell := job.OnState
 	job.OnState = func(p engine.Progress) {
@@ -201,6 +202,7 @@ func (e *engines) Load(ctx context.Context, device llm.Device, load llm.LoadRequ
 	}
 	defer release()
 	e.backend.prober.giveWay()
+	load = e.limited(eng, device, load)
 	loaded, times, err := eng.Load(ctx, device, load, keepAlive, onState)
 	e.backend.knowledge.settled(eng, device, load, false, err)
 	return loaded, times, err

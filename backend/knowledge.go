@@ -30,6 +30,8 @@ type knowledge struct {
 	memory  func() int64 // bytes that are free; 0: not known
 	fake    bool         // nothing that was here once is missed
 
+	npu npuLimits
+
 	mu     sync.Mutex
 	free   int64                // bytes of memory; guarded by mu
 	looked time.Time            // when free was asked for; guarded by mu
@@ -74,16 +76,16 @@ func (k *knowledge) known(device llm.Device) engine.Known {
 // learn writes down what the engine has found out.
 func (k *knowledge) learn(states []engine.State) {
 	var there []llm.Device
-	settings := k.backend.Settings()
 	for _, s := range states {
 		if s.Absent == "" && s.Device.Class != llm.Mock && !s.Device.Emulated {
 			there = append(there, s.Device)
 		}
 		for _, loaded := range s.Loaded {
+			asked := k.askedLimit(states, s.Device, loaded.Model.Name) // Update holds the cards
 			k.cards.Update(loaded.Model.Name, s.Device, k.basis(loaded.Model.Digest, s.Device), func(c *cards.Card) {
 				c.Assumed, c.Loads, c.LoadError, c.LoadFailedAt = false, true, "", time.Time{}
 				c.PromptLimit, c.ContextLimit, c.Bytes = loaded.Loaded.PromptLimit, loaded.Loaded.ContextLimit, loaded.Loaded.Bytes
-				c.AskedLimit = askedLimit(s.Device, settings)
+				c.AskedLimit = asked
 				speed := s.Speeds[loaded.Model.Name]
 				c.Prefill, c.Decode, c.Load = speed.Prefill, speed.Decode, speed.Load
 				if c.MeasuredAt.IsZero() {
@@ -126,11 +128,15 @@ func lastLine(text string) string {
 }
 
 // askedLimit is the prompt limit that a model is compiled with there; 0 where there is none.
-func askedLimit(device llm.Device, s config.Settings) int {
-	if device.Class == llm.NPU {
-		return s.NPUPrompt
+func (k *knowledge) askedLimit(states []engine.State, device llm.Device, name string) int {
+	if device.Class != llm.NPU {
+		return 0
 	}
-	return 0
+	model, err := k.backend.library.Find(name)
+	if err != nil {
+		return k.backend.Settings().NPUPrompt
+	}
+	return k.npuLimit(states, device, model)
 }
 
 // refusedFor is how long a device is not asked again to load what it has refused.
@@ -156,7 +162,10 @@ func (k *knowledge) advise(facts *router.Facts, model models.Model, client strin
 	for i := range facts.Devices {
 		d := &facts.Devices[i]
 		listed[d.ID()] = true
-		k.complete(d, model, settings, free)
+		k.complete(d, model, free)
+		if d.Class == llm.NPU && !d.Loaded && !facts.Request.Embedding {
+			k.limit(d, model)
+		}
 		if d.Needs > d.Free && d.Free > 0 && facts.Model.Smaller == "" && !d.Loaded {
 			facts.Model.Smaller = k.largestWithin(free, model)
 		}
@@ -193,7 +202,7 @@ func missing(seen cards.Seen) string {
 }
 
 // complete adds what the card of a model on a device says.
-func (k *knowledge) complete(d *router.DeviceFacts, model models.Model, settings config.Settings, free int64) {
+func (k *knowledge) complete(d *router.DeviceFacts, model models.Model, free int64) {
 	if d.Class != llm.Mock {
 		d.Needs, d.Free = model.Size, free
 	}
@@ -205,7 +214,7 @@ func (k *knowledge) complete(d *router.DeviceFacts, model models.Model, settings
 	if d.Class == llm.Mock {
 		d.Needs = 0
 	}
-	if !d.Loaded && card.ContextLimit > 0 && card.AskedLimit == askedLimit(d.Device, settings) {
+	if !d.Loaded && card.ContextLimit > 0 && d.Class != llm.NPU {
 		d.PromptLimit, d.ContextLimit, d.Assumed = card.PromptLimit, card.ContextLimit, false
 	}
 	if d.Quarantined == "" {
@@ -215,6 +224,15 @@ func (k *knowledge) complete(d *router.DeviceFacts, model models.Model, settings
 		d.Quarantined = fmt.Sprintf("it did not load at %s: %s", card.LoadFailedAt.Local().Format("15:04"), card.LoadError)
 	}
 	d.Wrong = card.Wrongly()
+}
+
+// limit is the prompt limit that a model would be compiled with on an NPU, measured where it was before.
+func (k *knowledge) limit(d *router.DeviceFacts, model models.Model) {
+	d.PromptLimit = k.npuLimit(k.backend.engine.current().States(), d.Device, model)
+	card, ok := k.cards.Get(model.Name, d.ID(), k.basis(model.Ref().Digest, d.Device))
+	if ok && card.ContextLimit > 0 && card.AskedLimit == d.PromptLimit {
+		d.PromptLimit, d.ContextLimit, d.Assumed = card.PromptLimit, card.ContextLimit, false
+	}
 }
 
 // largestWithin names the largest model of the same kind that would fit.
@@ -281,7 +299,7 @@ func (k *knowledge) settled(eng *engine.Engine, device llm.Device, load llm.Load
 		}
 	case llm.CodeOf(err) == llm.CodeEngine && device.Class != llm.Mock && device.Class != llm.CPU:
 		eng.Refresh() // is it still there?
-		if !ran && !crashed {
+		if !ran && !k.tryLess(device, load, err) && !crashed {
 			k.refused(load.Model, device, err)
 		}
 	}
@@ -304,13 +322,13 @@ func (b *Backend) Release(device, model string) (int, error) {
 	}
 	released := 0
 	for _, c := range b.knowledge.cards.Cards() {
-		if c.Device != device || model != "" && c.Model != model || c.Quarantined == "" && c.Verdict != cards.Wrong && c.LoadError == "" {
+		if c.Device != device || model != "" && c.Model != model || c.Quarantined == "" && c.Verdict != cards.Wrong && c.LoadError == "" && c.FailedLimit == 0 {
 			continue
 		}
 		found = true
 		released++
 		b.knowledge.cards.Update(c.Model, deviceOf(c), c.Basis, func(c *cards.Card) {
-			c.Quarantined, c.QuarantinedAt, c.LoadError, c.LoadFailedAt = "", time.Time{}, "", time.Time{}
+			c.Quarantined, c.QuarantinedAt, c.LoadError, c.LoadFailedAt, c.FailedLimit = "", time.Time{}, "", time.Time{}, 0
 			if c.Verdict == cards.Wrong {
 				c.Verdict, c.Answers = cards.Unknown, nil
 			}
@@ -336,13 +354,14 @@ func deviceOf(c cards.Card) llm.Device {
 
 // Cards lists what is known of every model on every device that is here; where nothing was measured, what is assumed.
 func (b *Backend) Cards() []cards.Card {
-	k, settings := b.knowledge, b.Settings()
+	k := b.knowledge
 	list := []cards.Card{}
 	all, err := b.library.List()
 	if err != nil {
 		return list
 	}
-	for _, s := range b.engine.current().States() {
+	states := b.engine.current().States()
+	for _, s := range states {
 		for _, m := range all {
 			if m.Damaged != "" {
 				continue
@@ -351,8 +370,9 @@ func (b *Backend) Cards() []cards.Card {
 			c, ok := k.cards.Get(m.Name, s.Device.ID(), basis)
 			if !ok || !c.Loads && c.LoadError == "" && c.Quarantined == "" {
 				c.Model, c.Device, c.Label, c.Basis, c.Assumed = m.Name, s.Device.ID(), s.Device.Label(), basis, true
-				c.ContextLimit, c.AskedLimit = m.ContextLength, askedLimit(s.Device, settings)
+				c.ContextLimit = m.ContextLength
 				if s.Device.Class == llm.NPU {
+					c.AskedLimit = k.npuLimit(states, s.Device, m)
 					c.PromptLimit = c.AskedLimit
 					if !m.NPU.OK {
 						c.LoadError = m.NPU.Reason
@@ -371,7 +391,8 @@ func (b *Backend) Cards() []cards.Card {
 // was measured; else what the model was made for.
 func (b *Backend) ContextLength(m models.Model) int {
 	longest := 0
-	for _, s := range b.engine.current().States() {
+	states := b.engine.current().States()
+	for _, s := range states {
 		if s.Absent != "" || s.Device.Class == llm.NPU && !m.NPU.OK {
 			continue
 		}
@@ -382,7 +403,7 @@ func (b *Backend) ContextLength(m models.Model) int {
 		case s.Device.Class != llm.NPU:
 			return m.ContextLength
 		default:
-			longest = max(longest, b.Settings().NPUPrompt+b.Settings().NPUReserve-1)
+			longest = max(longest, b.knowledge.npuLimit(states, s.Device, m)+b.Settings().NPUReserve-1)
 		}
 	}
 	if longest == 0 || m.ContextLength > 0 && longest > m.ContextLength {

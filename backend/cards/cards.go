@@ -47,7 +47,8 @@ type Card struct {
 	Loads        bool          `json:"loads"`
 	LoadError    string        `json:"load_error,omitempty"` // why it did not load the last time, a clause
 	LoadFailedAt time.Time     `json:"load_failed_at,omitzero"`
-	AskedLimit   int           `json:"asked_limit,omitempty"` // the prompt limit in the settings when it was loaded; NPU
+	AskedLimit   int           `json:"asked_limit,omitempty"`  // the prompt limit that it was loaded with; NPU
+	FailedLimit  int           `json:"failed_limit,omitempty"` // one that it did not load with; NPU
 	PromptLimit  int           `json:"prompt_limit"`
 	ContextLimit int           `json:"context_limit"`
 	Bytes        int64         `json:"bytes"`

@@ -348,10 +348,23 @@ func TestTheLongestUnusedModelMakesRoom(t *testing.T) {
 	assert.Equal(t, []string{"a", "c"}, names)
 }
 
+func TestLimitsOfAnNPULoadNothingAgainElsewhere(t *testing.T) {
+	b := open(t, engine.Options{})
+	b.answers(0)
+	j := job(0, "m", "hello")
+	j.Load.PromptLimit, j.Load.Reserve = 1024, 128
+	var states []string
+	j.OnState = func(p engine.Progress) { states = append(states, p.State) }
+	_, err := b.run(t.Context(), j)
+	require.NoError(t, err)
+	assert.NotContains(t, states, engine.Loading)
+}
+
 func TestOtherLimitsLoadTheModelAgain(t *testing.T) {
 	var l loads
 	b := open(t, engine.Options{InProcess: l.open})
 	j := job(0, "m", "hello")
+	j.Device = llm.Device{Class: llm.NPU, Runtime: "NPU"}
 	for _, limit := range []int{100, 100, 200} {
 		j.Load.PromptLimit = limit
 		_, err := b.run(t.Context(), j)

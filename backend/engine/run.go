@@ -116,6 +116,8 @@ func (l *lane) limits(load llm.LoadRequest) llm.LoadRequest {
 	if l.device.Class == llm.NPU && !load.Embedding {
 		orDefault(&load.PromptLimit, l.engine.options.PromptLimit)
 		orDefault(&load.Reserve, l.engine.options.Reserve)
+	} else {
+		load.PromptLimit, load.Reserve = 0, 0 // others take prompts of any length
 	}
 	return load
 }

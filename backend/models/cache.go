@@ -16,7 +16,7 @@ import (
 )
 
 // cacheFormat is part of each signature: raise it when examine finds out more than before.
-const cacheFormat = "3"
+const cacheFormat = "4"
 
 // cache keeps what was worked out about each folder, in memory and in a file. The file may go at any time.
 type cache struct {

@@ -60,7 +60,23 @@ type config struct {
 	Positions     int      `json:"n_positions"` // as GPT-2 calls it
 	HiddenSize    int      `json:"hidden_size"`
 	VocabSize     int      `json:"vocab_size"`
-	Text          *config  `json:"text_config"` // of models that also see
+	Layers        int      `json:"num_hidden_layers"`
+	Heads         int      `json:"num_attention_heads"`
+	KVHeads       int      `json:"num_key_value_heads"` // 0: as many as Heads
+	HeadSize      int      `json:"head_dim"`            // 0: HiddenSize over Heads
+	Text          *config  `json:"text_config"`         // of models that also see
+}
+
+// cacheBytes is what keys and values of one token take, in 16 bits a number; 0 where the config does not say.
+func (c config) cacheBytes() int64 {
+	heads, size := cmp.Or(c.KVHeads, c.Heads), c.HeadSize
+	if size == 0 && c.Heads > 0 {
+		size = c.HiddenSize / c.Heads
+	}
+	if c.Layers <= 0 || heads <= 0 || size <= 0 || c.Layers > 1<<10 || heads > 1<<10 || size > 1<<12 {
+		return 0
+	}
+	return int64(c.Layers) * int64(heads) * int64(size) * 2 * 2
 }
 
 // examine works out everything about a folder from its files. The error is for files that cannot be read just now: what is
@@ -165,6 +181,7 @@ func (m *Model) configure(f folder) {
 	}
 	m.ContextLength = max(0, c.MaxPositions, c.Positions)
 	m.EmbeddingLength, m.VocabSize = max(0, c.HiddenSize), max(0, c.VocabSize)
+	m.CacheBytes = c.cacheBytes()
 	var sentences struct {
 		MaxLength int `json:"max_seq_length"`
 	}

@@ -35,6 +35,7 @@ type Model struct {
 	ContextLength   int         `json:"context_length"`   // tokens; 0: unknown
 	EmbeddingLength int         `json:"embedding_length"` // 0: unknown
 	VocabSize       int         `json:"vocab_size"`       // 0: unknown
+	CacheBytes      int64       `json:"cache_bytes"`      // that a token takes in the KV cache, in 16 bits a number; 0: unknown
 	Template        string      `json:"template"`         // chat template, in Jinja; empty: none
 	Parameters      []Parameter `json:"parameters"`       // the maker's defaults, by Ollama's names
 	Capabilities    []string    `json:"capabilities"`     // Ollama's words: "completion", "tools", "thinking", "insert", or "embedding"

@@ -93,6 +93,7 @@ func TestStarterChatModelIsReadFromItsFiles(t *testing.T) {
 	assert.Equal(t, "INT4_SYM", m.Quantization)
 	assert.Equal(t, 8192, m.ContextLength)
 	assert.Equal(t, 576, m.EmbeddingLength)
+	assert.Equal(t, int64(30*3*64*2*2), m.CacheBytes)
 	assert.Equal(t, 49152, m.VocabSize)
 	assert.Contains(t, m.Template, "<|im_start|>")
 	assert.Equal(t, models.Fitness{OK: true, Reason: "its weights are int4 symmetric in groups of 64"}, m.NPU)
