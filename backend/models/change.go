@@ -183,7 +183,8 @@ func (l *Library) Restore(name string) error {
 				return os.Rename(f.home, filepath.Join(l.Own(), entry.Name()))
 			}
 		}
-		return llm.Errorf(llm.CodeModelNotFound, "no deleted model %q is left", name)
+		return llm.Errorf(llm.CodeModelNotFound, "no deleted model %q is left", name).
+			WithHint("`signalbox df` lists what was deleted and can come back, until Signalbox ends")
 	})
 }
 

@@ -106,7 +106,7 @@ func TestModelsOnTheCommandLine(t *testing.T) {
 	require.Zero(t, code, problem)
 	_, problem, code = run(t, s, "", "restore", "nothing:1b")
 	assert.Equal(t, 1, code)
-	assert.Contains(t, problem, `no deleted model "nothing:1b" is left`)
+	assert.Contains(t, problem, "lists what was deleted and can come back")
 
 	to := filepath.Join(t.TempDir(), "another drive")
 	before := len(h.Requests())
