@@ -105,7 +105,25 @@ func (p Program) devices(ctx context.Context) []doctor.Finding {
 			What: device.Class, OK: device.Note == "", Says: fmt.Sprintf("The engine uses %s: %s. %s", device.Label, device.Name, device.Note),
 		})
 	}
-	return findings
+	var kept server.Compiled
+	if err := c.get(ctx, "GET", "/ui/compiled", nil, &kept); err != nil {
+		return append(findings, doctor.Finding{What: "compiled", Says: err.Error()})
+	}
+	return append(findings, compiledModels(kept))
+}
+
+// compiledModels tells what the compile caches take, and what must be compiled again.
+func compiledModels(kept server.Compiled) doctor.Finding {
+	f := doctor.Finding{What: "compiled", OK: true, Says: "Nothing is kept of compiled models yet: the first load of each takes longer."}
+	if len(kept.Models) > 0 {
+		f.Says = fmt.Sprintf("%d compiled models take %s of %s.", len(kept.Models), size(kept.Bytes), size(kept.Limit))
+	}
+	for _, m := range kept.Models {
+		if m.Again != "" {
+			f.Says += fmt.Sprintf(" %s is compiled again for %s at its next load: %s.", m.Model, m.Label, m.Again)
+		}
+	}
+	return f
 }
 
 func library(folders ...string) []doctor.Finding {

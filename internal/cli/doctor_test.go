@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"signalbox/backend/server"
+)
+
+func TestDoctorTellsWhatIsCompiledAndWhatAgain(t *testing.T) {
+	assert.Equal(t, "Nothing is kept of compiled models yet: the first load of each takes longer.", compiledModels(server.Compiled{}).Says)
+	f := compiledModels(server.Compiled{Bytes: 1.5e9, Limit: 20e9, Models: []server.CompiledModel{
+		{Model: "smollm2:135m", Label: "CPU"},
+		{Model: "qwen3:4b", Label: "NPU", Again: "its driver changed (1.2, now 1.3)"},
+	}})
+	assert.True(t, f.OK, "it costs time, nothing needs doing")
+	assert.Equal(t, "2 compiled models take 1.5 GB of 20 GB. qwen3:4b is compiled again for NPU at its next load: its driver changed (1.2, now 1.3).", f.Says)
+}
