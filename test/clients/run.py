@@ -157,12 +157,12 @@ def agents(bin):
     """The agents, with prompts cut to what a small model takes. Each runs a text turn; with the fake engine a tool loop too."""
     list = []
 
-    def agent(name, argv, route, tool, **more):
+    def agent(name, argv, route, tool, hi="hi", **more):
         def client(name, prompt, **more):
             stdin = "" if "PROMPT" in argv else prompt
             list.append(Client(name, [prompt if a == "PROMPT" else a for a in argv], route=route, large=True, stdin=stdin, **more))
 
-        client(name, "hi", requests=1, **more)
+        client(name, hi, requests=1, **more)
         client(name + " loop", call(*tool), requests=2, **(more | {"engines": ("fake",)}))
 
     note = {"note.txt": "sunny\n"}
@@ -190,6 +190,13 @@ def agents(bin):
     claude = [bin / "claude", "-p", "--model", MODEL, "--output-format", "text", "--tools", "Read", "--system-prompt", "You are a helper.", "--strict-mcp-config", "--setting-sources", ""]
     quiet = {"ANTHROPIC_BASE_URL": URL, "ANTHROPIC_AUTH_TOKEN": "signalbox", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_CODE_ATTRIBUTION_HEADER": "0"}
     agent("claude", claude + ["PROMPT"], "/v1/messages", ("Read", {"file_path": "HOME/note.txt"}), files=note, env=quiet, engines=("fake",))
+    agent("qwen", [bin / "qwen", "--auth-type", "openai", "-y", "--bare", "--core-tools", "read_file", "--system-prompt", "You are a helper.", "-p", "PROMPT"],
+          "/v1/chat/completions", ("read_file", {"file_path": "HOME/note.txt"}), files=note, engines=("fake",),
+          env={"OPENAI_BASE_URL": URL + "/v1", "OPENAI_API_KEY": "signalbox", "OPENAI_MODEL": MODEL})
+    agent("copilot", [bin / "copilot", "-p", "PROMPT", "--allow-all-tools", "--available-tools", "view"], "/v1/chat/completions", ("view", {"path": "HOME/note.txt"}),
+          files=note, engines=("fake",), env={"COPILOT_PROVIDER_BASE_URL": URL + "/v1", "COPILOT_PROVIDER_TYPE": "openai", "COPILOT_MODEL": MODEL, "COPILOT_OFFLINE": "true"})
+    agent("cline", [bin / "cline", "-P", "ollama", "-m", MODEL, "-s", "You are a helper.", "--retries", "1", "PROMPT"], "/api/chat", ("read_files", {"files": [{"path": "HOME/note.txt"}]}),
+          hi="say hi", files=note, engines=("fake",))
     list.append(Client("claude as shipped: too long", [bin / "claude", "-p", "--model", MODEL, "hi"], env=quiet, large=True, engines=("fake",), says="Prompt is too long", code=1))
     return list
 
