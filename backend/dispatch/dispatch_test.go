@@ -125,6 +125,7 @@ func TestRecordTellsWhatHappened(t *testing.T) {
 	assert.Equal(t, llm.OutcomeCompleted, record.Outcome)
 	assert.Equal(t, "m:1", record.ModelUsed)
 	assert.Equal(t, 10, *record.PromptTokens)
+	require.NotNil(t, record.PrepareMS)
 	assert.InDelta(t, 2, *record.TokensPerSecond, 0.001, "two steps in one second: the first token belongs to the prefill")
 	assert.Nil(t, record.CancelMS)
 	entry, err := j.Get("t")

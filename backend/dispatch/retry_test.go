@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -135,4 +136,19 @@ func TestAPromptIsCountedAgainWhenTheProcessWasKilledMeanwhile(t *testing.T) {
 	_, _, err := d.Generate(t.Context(), call(), (&heard{}).answer())
 	require.NoError(t, err)
 	assert.Equal(t, 2, asked)
+}
+
+// A device whose process crashed is started again after a pause, and the prompt waits for it: without a figure of its own that
+// time was nowhere in the record.
+func TestTheWaitForThePromptIsInTheRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"))
+		require.NoError(t, err)
+		defer j.Close()
+		d, _ := deskOver(j, say("hello"))
+		d.engine.(*fakeEngine).prepare = func() error { time.Sleep(16 * time.Second); return nil }
+		record, _, err := d.Generate(t.Context(), call(), (&heard{}).answer())
+		require.NoError(t, err)
+		assert.InDelta(t, 16000, *record.PrepareMS, 1)
+	})
 }

@@ -73,7 +73,9 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 		r.Ignored, r.Clamped = slices.Concat(r.Ignored, form.ignored), slices.Concat(r.Clamped, form.clamped)
 	})
 	form.prepared.Limit = promptLimit(model, req)
+	begun := time.Now()
 	prompt, err := t.d.prepare(ctx, form.prepared)
+	t.set(func(r *llm.Record) { r.PrepareMS = ms(time.Since(begun)) })
 	if err != nil {
 		return llm.Stats{}, t.tooLong(err)
 	}

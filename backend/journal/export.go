@@ -87,6 +87,7 @@ var columns = []struct {
 	{"prompt_tokens", func(e Entry) string { return figure(e.PromptTokens) }},
 	{"completion_tokens", func(e Entry) string { return figure(e.CompletionTokens) }},
 	{"cached_tokens", func(e Entry) string { return figure(e.CachedTokens) }},
+	{"prepare_ms", func(e Entry) string { return figure(e.PrepareMS) }},
 	{"queue_ms", func(e Entry) string { return figure(e.QueueMS) }},
 	{"load_ms", func(e Entry) string { return figure(e.LoadMS) }},
 	{"ttft_ms", func(e Entry) string { return figure(e.TTFTMS) }},

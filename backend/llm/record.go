@@ -29,6 +29,7 @@ type Record struct {
 	Ignored          []string `json:"ignored,omitempty"`
 	Clamped          []string `json:"clamped,omitempty"`
 
+	PrepareMS       *float64 `json:"prepare_ms"` // the prompt rendered and counted, with the wait for the process that does it
 	QueueMS         *float64 `json:"queue_ms"`
 	LoadMS          *float64 `json:"load_ms"`
 	TTFTMS          *float64 `json:"ttft_ms"` // from the request's arrival to its first token

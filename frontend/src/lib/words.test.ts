@@ -41,6 +41,7 @@ it.each<[Partial<Entry>, string]>([
 it('shows only measured phases, and nothing that is unknown', () => {
   const record = { trace_id: 't', queue_ms: 0, load_ms: null, prefill_ms: 12, decode_ms: null, prompt_tokens: null };
   expect(phases(record).map((phase) => phase.name)).toEqual(['queue', 'prefill']);
+  expect(phases({ ...record, prepare_ms: 3 })[0]).toEqual({ name: 'prepare', label: 'Prepare', ms: 3 });
   expect(phases({ ...record, cancel_ms: 24 }).at(-1)).toEqual({ name: 'cancel', label: 'Cancel to free', ms: 24 });
   expect(facts(record).map((fact) => fact.label)).toEqual(['Trace']);
 });

@@ -99,7 +99,7 @@ export const outcomeSentence: { [outcome: string]: string } = {
 };
 
 export interface Phase {
-  name: 'queue' | 'load' | 'prefill' | 'decode' | 'cancel';
+  name: 'prepare' | 'queue' | 'load' | 'prefill' | 'decode' | 'cancel';
   label: string;
   ms: number;
 }
@@ -107,6 +107,7 @@ export interface Phase {
 /** The measured phases of a request, in order. What is unknown is left out. */
 export function phases(record: Record): Phase[] {
   const all: [Phase['name'], string, number | null | undefined][] = [
+    ['prepare', 'Prepare', record.prepare_ms],
     ['queue', 'Queue', record.queue_ms],
     ['load', 'Load', record.load_ms],
     ['prefill', 'Prefill', record.prefill_ms],

@@ -38,6 +38,8 @@ export interface Record {
   cached_tokens?: number | null;
   ignored?: string[] | null;
   clamped?: string[] | null;
+  /** The prompt rendered and counted, with the wait for the process that does it. */
+  prepare_ms?: number | null;
   queue_ms?: number | null;
   load_ms?: number | null;
   ttft_ms?: number | null;
