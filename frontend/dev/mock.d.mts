@@ -1,5 +1,6 @@
 import type {
   Card,
+  Compiled,
   Chat,
   Device,
   Download,
@@ -37,6 +38,7 @@ export interface MockState {
   downloads: Download[];
   known: Known[];
   cards: Card[];
+  compiled: NonNullable<Compiled['models']>;
 }
 
 export interface Mock {

@@ -246,6 +246,28 @@ describe('requests', () => {
     expect(page.url()).toContain('#/requests/first');
   });
 
+  it('tells on a device what is kept of compiled models, and why one is compiled again', async () => {
+    const { page } = await start({
+      before: (m) => {
+        m.state.compiled = [
+          {
+            model: 'smollm2:135m',
+            device: 'npu:0',
+            label: 'NPU',
+            bytes: 118e6,
+            again: 'its driver changed (1.2, now 1.3)',
+          },
+          { model: 'qwen3:4b', device: 'gpu:0', label: 'GPU', bytes: 3e9 },
+        ];
+      },
+    });
+    await page.getByRole('button', { name: /^Device NPU/ }).click();
+    await page.getByText('smollm2:135m, 118 MB', { exact: true }).waitFor();
+    await page
+      .getByText('smollm2:135m is compiled again at its next load: its driver changed (1.2, now 1.3).')
+      .waitFor();
+  });
+
   it('explains where something would go', async () => {
     const { page } = await start({ path: '#/requests' });
     await page.getByRole('button', { name: 'Where would it go?' }).click();
