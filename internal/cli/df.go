@@ -17,7 +17,10 @@ func dfCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var u models.Usage
+			var u struct {
+				models.Usage
+				Caches int64 `json:"caches"`
+			}
 			if err := c.get(cmd.Context(), "GET", "/ui/disk", nil, &u); err != nil {
 				return err
 			}
@@ -32,7 +35,7 @@ func dfCommand() *cobra.Command {
 			for _, other := range []struct {
 				name  string
 				bytes int64
-			}{{"incomplete downloads", u.Partial}, {"files sent by clients", u.Blobs}, {"compiled for devices", compiled.Bytes}} {
+			}{{"compiled for devices", u.Caches}, {"incomplete downloads", u.Partial}, {"files sent by clients", u.Blobs}, {"compiled for devices", compiled.Bytes}} {
 				if other.bytes > 0 {
 					rows = append(rows, []string{other.name, size(other.bytes), ""})
 				}
