@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -42,7 +43,21 @@ func readBody(w *response, r *http.Request) ([]byte, error) {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge || errors.Is(err, errTooLarge) {
 		return nil, withStatus(http.StatusRequestEntityTooLarge, llm.Errorf(llm.CodeInvalid, "the request body is larger than %d MiB", maxBody>>20))
 	}
-	return nil, llm.Errorf(llm.CodeInvalid, "read the request body: %w", err)
+	return nil, unread(err, "")
+}
+
+// unread says why a body did not come whole; as is how it was packed.
+func unread(err error, as string) error {
+	if as != "" {
+		as = " as " + as
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return withStatus(http.StatusRequestTimeout, llm.Errorf(llm.CodeInvalid, "read the request body%s: it came too slowly", as))
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return llm.Errorf(llm.CodeInvalid, "read the request body%s: it ended before it was complete", as)
+	}
+	return llm.Errorf(llm.CodeInvalid, "read the request body%s: %w", as, err)
 }
 
 var errTooLarge = errors.New("the body is too large")
@@ -80,13 +95,13 @@ func unpack(body io.Reader, coding string) (io.ReadCloser, error) {
 	case "gzip", "x-gzip":
 		z, err := gzip.NewReader(body)
 		if err != nil {
-			return nil, llm.Errorf(llm.CodeInvalid, "read the request body as gzip: %w", err)
+			return nil, unread(err, "gzip")
 		}
 		return z, nil
 	case "zstd":
 		z, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
-			return nil, llm.Errorf(llm.CodeInvalid, "read the request body as zstd: %w", err)
+			return nil, unread(err, "zstd")
 		}
 		return z.IOReadCloser(), nil
 	}

@@ -37,15 +37,15 @@ func (p *piped) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 // TestABodyThatNeverComesHoldsNoConnection: whichever answer a request has, also one for which nobody reads its body.
 func TestABodyThatNeverComesHoldsNoConnection(t *testing.T) {
 	for _, tt := range []struct{ name, request, status string }{
-		{"a route that reads", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\n", " 400 "},
-		{"a route that reads, of another dialect", "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n", " 400 "},
+		{"a route that reads", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\n", " 408 "},
+		{"a route that reads, of another dialect", "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n", " 408 "},
 		{"no such route", "POST /nope HTTP/1.1\r\nHost: localhost\r\n", " 404 "},
 		{"no such method", "DELETE /api/chat HTTP/1.1\r\nHost: localhost\r\n", " 405 "},
 		{"a route without a body", "GET /api/version HTTP/1.1\r\nHost: localhost\r\n", " 200 "},
 		{"a stranger", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n", " 403 "},
 		{"a body that is not read", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: br\r\n", " 415 "},
-		{"a packed body", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n", " 400 "},
-		{"another packed body", "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: zstd\r\n", " 400 "},
+		{"a packed body", "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n", " 408 "},
+		{"another packed body", "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: zstd\r\n", " 408 "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -27,6 +27,13 @@ func TestNoOneIsToldInTheWordsOfOurLanguage(t *testing.T) {
 			}
 		}
 	}
+	for _, coding := range []string{"gzip", "zstd"} {
+		resp, text := do(t, "POST", r.public.URL+"/api/show", "{}", "Content-Encoding", coding)
+		assert.Equal(t, 400, resp.StatusCode, coding)
+		for _, word := range goWords {
+			assert.NotContains(t, text, word, coding)
+		}
+	}
 	for body, want := range map[string]string{
 		``:                                       "missing request body",
 		`{`:                                      "the request body is no whole JSON: it ends in the middle",
