@@ -1,6 +1,6 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
-import { listenerProxy } from './dev/proxy';
+import { listenerProxy } from './dev/proxy.ts';
 
 export default defineConfig({
   base: '/ui/',
