@@ -60,6 +60,8 @@ type App struct {
 	ended              chan struct{} // closed when Run is about to return
 	hostChanged        chan struct{} // holds a token when the tray may have become visible
 
+	drops chan drop // the last that was dropped on the window, until the page asks for it
+
 	// What tests replace.
 	startTray  func(tray.Options) (trayIcon, error)
 	runWindow  func(windowOptions) error
@@ -90,6 +92,7 @@ type windowOptions struct {
 	page    func() string  // the address that the window shows
 	started func(controls) // called when there is a window to control
 	closing func(controls) (stay bool)
+	dropped func(path string) // something of this computer was dropped on the window
 	log     *slog.Logger
 }
 
@@ -113,6 +116,7 @@ func New(opts Options) *App {
 		quit:        make(chan struct{}),
 		ended:       make(chan struct{}),
 		hostChanged: make(chan struct{}, 1),
+		drops:       make(chan drop, 1),
 		startTray:   func(o tray.Options) (trayIcon, error) { return tray.Start(o) },
 		runWindow:   runWindow,
 		hasDisplay:  HasDisplay,
@@ -160,6 +164,7 @@ func (a *App) Run(ctx context.Context, backend Backend) error {
 		page:    backend.OpenURL,
 		started: a.started,
 		closing: a.closing,
+		dropped: a.dropped,
 		log:     a.log,
 	})
 	a.mu.Lock()
@@ -380,6 +385,43 @@ func (a *App) folder(title string) (string, error) {
 		return "", ErrNoWindow
 	}
 	return window.Folder(title)
+}
+
+// drop is something that was dropped on the window.
+type drop struct {
+	path string
+	at   time.Time
+}
+
+const (
+	dropFresh = 5 * time.Second // what nobody asked for before that was dropped where it means nothing
+	dropComes = time.Second     // the page may see a drop before we do
+)
+
+func (a *App) dropped(path string) {
+	for {
+		select {
+		case a.drops <- drop{path, time.Now()}:
+			return
+		case <-a.drops: // an older one
+		}
+	}
+}
+
+// droppedPath is what was just dropped: the browser engine keeps the path from the page. "" where the desktop does not tell.
+func (a *App) droppedPath() string {
+	late := time.NewTimer(dropComes)
+	defer late.Stop()
+	for {
+		select {
+		case d := <-a.drops:
+			if time.Since(d.at) < dropFresh {
+				return d.path
+			}
+		case <-late.C:
+			return ""
+		}
+	}
 }
 
 // ErrNoWindow is the answer to what needs a window of our own.

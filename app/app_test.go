@@ -250,6 +250,23 @@ func TestAFolderIsAskedForInTheWindow(t *testing.T) {
 	})
 }
 
+func TestWhatWasDroppedIsToldOnceAndWhileItIsFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, tray.Shown, Options{})
+		require.True(t, s.hasWindow())
+		assert.Empty(t, s.Desktop().Dropped())
+		s.dropped("/an/older/one")
+		s.dropped("/a/folder")
+		assert.Equal(t, "/a/folder", s.Desktop().Dropped())
+		assert.Empty(t, s.Desktop().Dropped())
+		s.dropped("/on/the/chat")
+		time.Sleep(time.Minute)
+		assert.Empty(t, s.Desktop().Dropped(), "that was dropped for something else")
+		time.AfterFunc(time.Second/2, func() { s.dropped("/late") })
+		assert.Equal(t, "/late", s.Desktop().Dropped(), "the page was quicker")
+	})
+}
+
 func TestWindowIsLetGoOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, tray.Missing, Options{})

@@ -11,6 +11,9 @@ type Desktop struct {
 
 	// Folder asks for a folder with the desktop's own dialog, "" when none was chosen. ErrNoWindow where there is no window.
 	Folder func(title string) (path string, err error)
+
+	// Dropped is the path of what was just dropped on the window; "" where nothing was, or the desktop does not tell.
+	Dropped func() (path string)
 }
 
 // Info tells what the desktop offers.
@@ -28,7 +31,7 @@ func (a *App) Desktop() Desktop {
 		Quit: func() error { a.Quit(); return nil },
 		Info: a.info,
 
-		Folder: a.folder,
+		Folder: a.folder, Dropped: a.droppedPath,
 	}
 }
 

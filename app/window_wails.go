@@ -66,7 +66,16 @@ func runWindow(o windowOptions) (err error) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_ = entryPage.Execute(w, o.page())
 		})},
-		OnStartup:     func(ctx context.Context) { o.started(wailsWindow{ctx}) },
+		OnStartup: func(ctx context.Context) {
+			// On Windows WebView2 tells drops to Wails' own pages alone: there nothing comes.
+			runtime.OnFileDrop(ctx, func(_, _ int, paths []string) {
+				if len(paths) > 0 {
+					o.dropped(paths[0])
+				}
+			})
+			o.started(wailsWindow{ctx})
+		},
+		DragAndDrop:   &options.DragAndDrop{EnableFileDrop: true},
 		OnBeforeClose: func(ctx context.Context) bool { return o.closing(wailsWindow{ctx}) },
 		Logger:        wailsLog{o.log},
 		LogLevel:      logger.WARNING, LogLevelProduction: logger.WARNING,

@@ -67,9 +67,19 @@ func (s *Server) desktopFolder(w *response, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return w.jsonOf(http.StatusOK, struct {
-		Path string `json:"path"`
-	}{path})
+	return w.jsonOf(http.StatusOK, onePath{path})
+}
+
+type onePath struct {
+	Path string `json:"path"`
+}
+
+// desktopDropped tells the page what was dropped on it.
+func (s *Server) desktopDropped(w *response, _ *http.Request) error {
+	if s.deps.Desktop == nil {
+		return noDesktop()
+	}
+	return w.jsonOf(http.StatusOK, onePath{s.deps.Desktop.Dropped()})
 }
 
 func noDesktop() error {

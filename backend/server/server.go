@@ -61,6 +61,9 @@ type Desktop interface {
 
 	// Folder asks for a folder with the desktop's own dialog; "": none was chosen. ErrNoDialog where there is no such dialog.
 	Folder(title string) (path string, err error)
+
+	// Dropped is the path of what was just dropped on the window, which pages are not told; "" where nobody knows.
+	Dropped() (path string)
 }
 
 // Deps is what a Server needs.

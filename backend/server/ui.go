@@ -41,6 +41,7 @@ func (s *Server) uiRoutes(access *Access) []route {
 		{"POST", "/desktop/open", o, s.desktopOpen, false},
 		{"POST", "/desktop/show", o, s.desktopShow, false},
 		{"POST", "/desktop/folder", o, s.desktopFolder, false},
+		{"POST", "/desktop/dropped", o, s.desktopDropped, false},
 		{"POST", "/desktop/quit", o, s.desktopQuit, false},
 		{"GET", "/ui/{file:.*}", o, s.page(access), false},
 		{"HEAD", "/ui/{file:.*}", o, s.page(access), false},

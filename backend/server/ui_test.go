@@ -151,8 +151,9 @@ func (d *desktop) Open(url string) error {
 	d.opened = append(d.opened, url)
 	return nil
 }
-func (d *desktop) Show() error { return nil }
-func (d *desktop) Quit() error { return nil }
+func (d *desktop) Show() error     { return nil }
+func (d *desktop) Quit() error     { return nil }
+func (d *desktop) Dropped() string { return "/dropped" }
 func (d *desktop) Folder(title string) (string, error) {
 	if title == "" {
 		return "", server.ErrNoDialog
@@ -177,6 +178,9 @@ func TestA38OnlyHarmlessLinksAreOpened(t *testing.T) {
 	status, text := r.call(t, "POST", "/desktop/folder", `{"title":"New folder"}`)
 	assert.Equal(t, 200, status)
 	assert.Equal(t, `{"path":"/chosen"}`, strings.TrimSpace(text))
+	status, text = r.call(t, "POST", "/desktop/dropped", "")
+	assert.Equal(t, 200, status)
+	assert.Equal(t, `{"path":"/dropped"}`, strings.TrimSpace(text))
 	status, _ = r.call(t, "POST", "/desktop/folder", `{}`)
 	assert.Equal(t, 404, status, "no dialog: the page takes a path by hand")
 }

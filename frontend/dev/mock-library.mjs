@@ -296,6 +296,7 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
       res.end(`${JSON.stringify({ status: 'success', model: name })}\n`);
     },
     'POST /desktop/folder': (req, res) => json(res, 200, { path: '/mnt/data/models' }),
+    'POST /desktop/dropped': (req, res) => json(res, 200, { path: state.dropped ?? '' }),
     'GET /ui/hub': (req, res) =>
       json(res, 200, {
         endpoint: state.settings.hub_endpoint || 'https://huggingface.co',

@@ -233,6 +233,15 @@ it('adds a folder by hand and by dropping it, and moves the models', async () =>
     .toBe('/home/ada/ž 漢/Model');
   await page.keyboard.press('Escape');
   await dialog.waitFor({ state: 'detached' });
+  Object.assign(mock.state, { dropped: '/home/ada/told by the desktop' });
+  await drop('');
+  await expect
+    .poll(() => dialog.getByRole('textbox', { name: 'Folder of the model' }).inputValue())
+    .toBe('/home/ada/told by the desktop');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'detached' });
+  await drop('https://example.org/x');
+  Object.assign(mock.state, { dropped: '' });
   await drop('');
   await dialog.getByText('write its path').waitFor();
   await page.keyboard.press('Escape');

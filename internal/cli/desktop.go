@@ -25,6 +25,8 @@ func (d desktopSide) Folder(title string) (string, error) {
 	return path, err
 }
 
+func (d desktopSide) Dropped() string { return d.Desktop.Dropped() }
+
 func (d desktopSide) info() server.DesktopStatus {
 	i := d.Info()
 	return server.DesktopStatus{Window: i.Window, Tray: i.Tray, Note: i.Note}

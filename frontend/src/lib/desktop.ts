@@ -34,8 +34,18 @@ export async function chooseFolder(title: string): Promise<string | undefined> {
   }
 }
 
-/** The local path that was dropped, where the desktop tells it to pages at all; "" where not. */
-export function droppedPath(data: DataTransfer | null): string {
+/** The local path that was just dropped: as the page is told, or as the desktop saw it. "" where neither knows. */
+export async function droppedPath(data: DataTransfer | null): Promise<string> {
+  const told = pathIn(data);
+  if (told) return told;
+  try {
+    return (await call<{ path: string }>('POST', '/desktop/dropped')).path;
+  } catch {
+    return ''; // no desktop: it is asked for
+  }
+}
+
+function pathIn(data: DataTransfer | null): string {
   for (const line of (data?.getData('text/uri-list') ?? '').split(/\r?\n/)) {
     if (!line.startsWith('file:///')) continue;
     try {
