@@ -116,16 +116,18 @@ func (c *Client) fail(reason error) {
 	close(c.done)
 	calls := c.calls
 	c.calls = nil
+	c.ending.Add(1) // before another Close may wait
 	c.mu.Unlock()
 
 	c.writer.stop()
 	for _, call := range calls {
 		call.end(incoming{}, lost)
 	}
-	c.ending.Go(func() { // closing may block where the system cannot interrupt a read
+	go func() { // closing may block where the system cannot interrupt a read
+		defer c.ending.Done()
 		c.out.Close()
 		c.in.Close()
-	})
+	}()
 }
 
 func (c *Client) read(in io.Reader) error {

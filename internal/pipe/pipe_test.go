@@ -439,6 +439,19 @@ func TestManyStreamsWithRandomLeaversStayWhole(t *testing.T) {
 	all.Wait()
 }
 
+// The engine ends a child and buries it at once: both close its connection.
+func TestSeveralMayCloseAtOnce(t *testing.T) {
+	for range 300 {
+		l := connect(t, llmtest.NewFake(llmtest.Options{}), pipe.Config{})
+		l.toChild.(io.Closer).Close() // its goroutines end by themselves meanwhile
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { l.Client.Close() })
+		}
+		all.Wait()
+	}
+}
+
 func TestNoGoroutineIsLeftBehind(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 20 {
