@@ -236,7 +236,7 @@ type rig struct {
 	stop   context.CancelCauseFunc // of the public server's context
 }
 
-func newRig(t *testing.T, change ...func(*server.Deps)) *rig {
+func newRig(t testing.TB, change ...func(*server.Deps)) *rig {
 	t.Helper()
 	j, err := journal.Open(filepath.Join(t.TempDir(), "journal.db"))
 	require.NoError(t, err)
@@ -294,12 +294,12 @@ func digest(c byte) string {
 	return string(b)
 }
 
-func serve(t *testing.T, ctx context.Context, h http.Handler) *httptest.Server {
+func serve(t testing.TB, ctx context.Context, h http.Handler) *httptest.Server {
 	return serveLater(t, ctx, func(int) http.Handler { return h })
 }
 
 // serveLater makes the handler when the port is known, as main does.
-func serveLater(t *testing.T, ctx context.Context, handler func(port int) http.Handler) *httptest.Server {
+func serveLater(t testing.TB, ctx context.Context, handler func(port int) http.Handler) *httptest.Server {
 	t.Helper()
 	ts := httptest.NewUnstartedServer(nil)
 	hs := server.HTTPServer(handler(ts.Listener.Addr().(*net.TCPAddr).Port), ctx, discard)
