@@ -189,13 +189,20 @@ func TestFullDiskCostsNoAnswer(t *testing.T) {
 	for range 3 {
 		s.mustAnswer()
 	}
+	for range 2 { // what is compiled of this one would be kept
+		resp, body := s.Post("/api/embed", map[string]any{"model": embedModel, "input": "a signal box"})
+		require.Equal(t, 200, resp.StatusCode, body)
+		s.killAndWait()
+	}
+	var compiled server.Compiled
+	s.Get("/ui/compiled", &compiled)
+	assert.Empty(t, compiled.Models, "half of a compiled model is none")
 	Eventually(t, 30*time.Second, "it is said", func() bool { return strings.Contains(s.notices(), "The disk is full: the journal") })
-	assert.Len(t, s.all().Requests, 3, "they are shown from memory")
-	s.killAndWait()
-	s.mustAnswer() // compiled once more, and kept nowhere
+	assert.Len(t, s.all().Requests, 5, "they are shown from memory")
+	s.mustAnswer()
 	require.NoError(t, os.Remove(filler.Name()))
 	s.Stop()
-	assert.Equal(t, 4, kept(home), "what waited is written as soon as there is room")
+	assert.Equal(t, 6, kept(home), "what waited is written as soon as there is room")
 }
 
 func TestCompileCacheCostsTimeNeverTheAnswer(t *testing.T) {
