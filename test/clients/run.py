@@ -27,6 +27,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MODEL, URL = "smollm2:135m", "http://127.0.0.1:11434"
+AIDER = "aider-chat==0.86.2"
 CANNED = "This is a canned answer from the fake engine. No model ran."
 
 
@@ -46,6 +47,11 @@ def install(cache, large):
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
         subprocess.run([venv / "bin/pip", "install", "-q", "--disable-pip-version-check", "-r", HERE / "requirements.txt"], check=True)
         done.write_text(pinned)
+    aider = cache / "aider"  # its own, since it pins all that it needs, and other versions
+    if large and not (aider / AIDER).exists():
+        subprocess.run([sys.executable, "-m", "venv", aider], check=True)
+        subprocess.run([aider / "bin/pip", "install", "-q", "--disable-pip-version-check", AIDER], check=True)
+        (aider / AIDER).touch()
     for group in ["small"] + ["large"] * large:
         lock = (HERE / group / "package-lock.json").read_text()
         done = cache / group / "package-lock.installed"
@@ -141,7 +147,15 @@ def clients(cache):
         Client("replays", [python, small / "replays.py"], says=None),
         schemathesis(cache),
     ]
-    return list + agents(bin)
+    return list + agents(bin) + [aider(cache, name, env) for name, env in {
+        "ollama_chat": {"OLLAMA_API_BASE": URL}, "openai": {"OPENAI_API_BASE": URL + "/v1", "OPENAI_API_KEY": "signalbox"}}.items()]
+
+
+def aider(cache, provider, env):
+    """It calls no tools: a turn of text, whose answer changes no file."""
+    quiet = ["--yes-always", "--no-check-update", "--no-analytics", "--no-show-model-warnings", "--no-show-release-notes", "--no-git", "--map-tokens", "0", "--no-pretty"]
+    return Client("aider " + provider, [cache / "aider/bin/aider", "--model", f"{provider}/{MODEL}", *quiet, "--message", "hi", "note.txt"], env=env, files={"note.txt": "sunny\n"},
+                  requests=1, route="/api/chat" if provider == "ollama_chat" else "/v1/chat/completions", large=True, engines=("fake",))
 
 
 def schemathesis(cache):
