@@ -48,8 +48,7 @@ var keywordsOf = map[string][]string{
 // Keywords that no grammar can enforce, and why.
 var refused = map[string]string{
 	"not": "a grammar can only say what may come", "if": "conditions are not supported",
-	"dependentRequired": "dependencies between properties are not supported", "dependentSchemas": "dependencies between properties are not supported",
-	"dependencies": "dependencies between properties are not supported", "contains": "it would need to look back at other items",
+	"contains":    "it would need to look back at other items",
 	"$dynamicRef": "use $ref", "$recursiveRef": "use $ref",
 }
 
@@ -71,8 +70,6 @@ func trivial(keyword string, n *node) bool {
 	case "not":
 		value, ok := n.bool()
 		return ok && !value
-	case "if", "dependentRequired", "dependentSchemas", "dependencies":
-		return n.object() && len(n.keys) == 0 && keyword != "if"
 	}
 	return false
 }

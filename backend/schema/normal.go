@@ -179,6 +179,9 @@ func (w *writer) flat(f *flat, depth int) (string, error) {
 	if err := f.refuse(); err != nil {
 		return "", err
 	}
+	if keyword := f.depends(); keyword != "" {
+		return w.dependent(f, keyword, depth)
+	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		if n := f.get(keyword); n != nil {
 			return w.choice(f, keyword, n, depth)

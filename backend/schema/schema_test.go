@@ -43,6 +43,12 @@ func TestNormalForm(t *testing.T) {
 		{`{"type":"string","format":"made-up","minLength":1}`, `{"type":"string","minLength":1}`},
 		{`{"$defs":{"n":{"type":"object","properties":{"n":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}`,
 			`{"$defs":{"d0":{"type":"object","properties":{"n":{"$ref":"#/$defs/d0"}},"additionalProperties":false}},"$ref":"#/$defs/d0"}`},
+		{`{"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"}},"dependentRequired":{"a":["b"]}}`,
+			`{"anyOf":[{"type":"object","properties":{"b":{"type":"null"}},"additionalProperties":false},` +
+				`{"type":"object","properties":{"a":{"type":"null"},"b":{"type":"null"}},"required":["a","b"],"additionalProperties":false}]}`},
+		{`{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"dependencies":{"a":{"properties":{"a":{"minimum":3}}},"b":["a"]}}`,
+			`{"type":"object","properties":{"a":{"type":"integer","minimum":3}},"required":["a"],"additionalProperties":false}`},
+		{`{"type":"object","properties":{"a":{"type":"null"}},"dependentSchemas":{"a":false}}`, `{"type":"object","additionalProperties":false}`},
 		{`true`, `{"title":"any"}`}, {`{}`, `{"title":"any"}`},
 		{`{"uniqueItems":false,"type":"array","items":{"type":"null"}}`, `{"type":"array","items":{"type":"null"}}`},
 	} {
@@ -58,8 +64,7 @@ func TestWhatCannotBeEnforcedIsNamedWithItsPlace(t *testing.T) {
 	}
 	for keyword, text := range map[string]string{
 		"not": `"not":{"type":"null"}`, "if": `"if":{"type":"null"},"then":{}`, "uniqueItems": `"type":"array","uniqueItems":true`,
-		"contains": `"contains":{"type":"null"}`, "dependentRequired": `"dependentRequired":{"a":["b"]}`,
-		"dependentSchemas": `"dependentSchemas":{"a":{}}`, "dependencies": `"dependencies":{"a":["b"]}`,
+		"contains":   `"contains":{"type":"null"}`,
 		"multipleOf": `"type":"number","multipleOf":0.01`, "oneOf": `"oneOf":[{"type":"integer"},{"type":"number"}]`,
 		"$ref": `"$ref":"https://example.com/schema"`, "$dynamicRef": `"$dynamicRef":"#x"`,
 		"pattern": `"type":"string","pattern":"^(?=x)"`, "patternProperties": `"patternProperties":{"a":{},"b":{}}`,
