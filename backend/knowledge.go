@@ -139,6 +139,13 @@ func (k *knowledge) askedLimit(states []engine.State, device llm.Device, name st
 	return k.npuLimit(states, device, model)
 }
 
+// within tells whether a moment that was written down is not longer ago than that. One in the future was written by a clock that was
+// ahead: it says nothing.
+func within(at time.Time, d time.Duration) bool {
+	age := time.Since(at)
+	return age > -time.Minute && age < d
+}
+
 // refusedFor is how long a device is not asked again to load what it has refused.
 const refusedFor = 10 * time.Minute
 
@@ -194,7 +201,7 @@ const missedFor = 30 * 24 * time.Hour
 
 // missed are the devices that were here not long ago.
 func (k *knowledge) missed() []cards.Seen {
-	return slices.DeleteFunc(k.cards.Seen(), func(seen cards.Seen) bool { return time.Since(seen.At) > missedFor })
+	return slices.DeleteFunc(k.cards.Seen(), func(seen cards.Seen) bool { return !within(seen.At, missedFor) })
 }
 
 func missing(seen cards.Seen) string {
@@ -220,7 +227,7 @@ func (k *knowledge) complete(d *router.DeviceFacts, model models.Model, free int
 	if d.Quarantined == "" {
 		d.Quarantined = card.Quarantined
 	}
-	if d.Quarantined == "" && d.Class != llm.CPU && d.Class != llm.Mock && card.LoadError != "" && time.Since(card.LoadFailedAt) < refusedFor {
+	if d.Quarantined == "" && d.Class != llm.CPU && d.Class != llm.Mock && card.LoadError != "" && within(card.LoadFailedAt, refusedFor) {
 		d.Quarantined = fmt.Sprintf("it did not load at %s: %s", card.LoadFailedAt.Local().Format("15:04"), card.LoadError)
 	}
 	d.Wrong = card.Wrongly()

@@ -267,6 +267,28 @@ func TestADeviceOfAnEarlierRunIsMissed(t *testing.T) {
 	assert.Contains(t, d.Reason, "it was here on "+yesterday.Format("2 January 2006")+" and is not found now")
 }
 
+func TestAClockThatWasAheadClosesNothing(t *testing.T) {
+	asked(t, time.Hour)
+	b, _ := start(t, t.TempDir())
+	b.knowledge.fake = false
+	model, err := b.library.Find(starter)
+	require.NoError(t, err)
+	npu := llm.Device{Class: llm.NPU, Name: "AI Boost", Runtime: "NPU"}
+	refused := func(at time.Time) string {
+		b.knowledge.cards.Update(starter, npu, b.knowledge.basis(model.Ref().Digest, npu), func(c *cards.Card) {
+			c.LoadError, c.LoadFailedAt = "no memory", at
+		})
+		facts := router.Facts{Devices: []router.DeviceFacts{{Device: npu}}}
+		b.knowledge.advise(&facts, model, "curl")
+		return facts.Devices[0].Quarantined
+	}
+	assert.NotEmpty(t, refused(time.Now().Add(-time.Minute)))
+	assert.Empty(t, refused(time.Now().Add(-time.Hour)))
+	assert.Empty(t, refused(time.Now().Add(10*365*24*time.Hour)), "it would be closed for ten years")
+	b.knowledge.cards.See([]llm.Device{{Class: llm.GPU}}, time.Now().Add(10*365*24*time.Hour))
+	assert.Empty(t, b.knowledge.missed())
+}
+
 func TestMemoryIsLookedAtBeforeALoad(t *testing.T) { // field report 13
 	asked(t, time.Hour)
 	b, _ := start(t, t.TempDir())

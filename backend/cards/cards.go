@@ -185,7 +185,7 @@ func (s *Store) See(devices []llm.Device, now time.Time) {
 	defer s.mu.Unlock()
 	for _, d := range devices {
 		// Once an hour is often enough to say when it was last there.
-		if old, ok := s.seen[d.ID()]; !ok || old.Device != d || now.Sub(old.At) > time.Hour {
+		if old, ok := s.seen[d.ID()]; !ok || old.Device != d || now.Sub(old.At).Abs() > time.Hour { // also after a clock that was ahead
 			s.seen[d.ID()] = Seen{Device: d, At: now}
 			s.later()
 		}
