@@ -89,6 +89,9 @@ func (k Known) is(name, source string) bool {
 	return name == folded(k.Name) || name == folded(k.Repo) || name == folded(tail) || folded(source) == folded(k.Repo)
 }
 
+// Billions is the number of its parameters; 0: not known.
+func (k Known) Billions() float64 { return float64(countOf(k.Parameters)) / 1e9 }
+
 // IsIt tells whether the model is the one that the entry means, and not only another quantization of it.
 func (k Known) IsIt(m Model) bool { return k.is(m.Name, m.Source) }
 

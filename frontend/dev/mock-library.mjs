@@ -338,8 +338,10 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
       if (state.offline) return json(res, 503, { error: 'huggingface.co cannot be reached: connect to the internet' });
       const models = onHub
         .filter(
-          ([repo, , , npu]) =>
-            (query.get('npu') !== 'true' || npu) && repo.toLowerCase().includes((query.get('q') ?? '').toLowerCase()),
+          ([repo, billions, , npu]) =>
+            billions <= Number(query.get('max_billions') ?? Infinity) &&
+            (query.get('npu') !== 'true' || npu) &&
+            repo.toLowerCase().includes((query.get('q') ?? '').toLowerCase()),
         )
         .map(([repo, billions, quantization, npu, downloads]) => ({
           repo,

@@ -102,6 +102,12 @@ it('pulls by name where the build keeps no list of downloads, and tells why one 
 it('searches the hub, and says that it is offline', async () => {
   const { page, mock } = await start({ path: '#/models' });
   await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
+  await page.getByRole('button', { name: 'Search the hub' }).click();
+  await page.getByText('OpenVINO/Mistral-7B-Instruct-v0.3-int4-cw-ov').waitFor();
+  await page.getByRole('combobox', { name: 'Size' }).selectOption('Up to 4B');
+  await page.getByText('OpenVINO/Mistral-7B-Instruct-v0.3-int4-cw-ov').waitFor({ state: 'detached' });
+  expect(await page.getByRole('button', { name: 'Get qwen3:8b' }).count()).toBe(0);
+  await page.getByRole('button', { name: 'Get phi4-mini' }).waitFor();
   await page.getByRole('textbox', { name: /^Name of a model/ }).fill('gemma');
   await page.keyboard.press('Enter');
   await page.getByText('OpenVINO/gemma-3-4b-it-int8-ov').waitFor();

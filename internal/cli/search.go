@@ -6,11 +6,21 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"signalbox/backend/models"
 )
 
+// wanted is what a search is narrowed to.
+type wanted struct {
+	text, task, quantization string
+	npu                      bool
+	billions                 float64 // at most; 0: any
+}
+
 func searchCommand() *cobra.Command {
-	var npu, offline bool
-	var task, quantization, sort string
+	var want wanted
+	var offline bool
+	var sort string
 	cmd := &cobra.Command{
 		Use: "search [TEXT]", Short: "Find models to pull",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -18,13 +28,16 @@ func searchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text := strings.Join(args, " ")
+			want.text = strings.Join(args, " ")
 			if offline {
-				return c.known(cmd, text)
+				return c.known(cmd, want)
 			}
-			values := url.Values{"q": {text}, "task": {task}, "quantization": {quantization}, "sort": {sort}}
-			if npu {
+			values := url.Values{"q": {want.text}, "task": {want.task}, "quantization": {want.quantization}, "sort": {sort}}
+			if want.npu {
 				values.Set("npu", "true")
+			}
+			if want.billions > 0 {
+				values.Set("max_billions", fmt.Sprint(want.billions))
 			}
 			var found struct {
 				Models []struct {
@@ -37,7 +50,7 @@ func searchCommand() *cobra.Command {
 				} `json:"models"`
 			}
 			if err := c.get(cmd.Context(), "GET", "/api/search?"+values.Encode(), nil, &found); err != nil {
-				if kerr := c.known(cmd, text); kerr != nil {
+				if kerr := c.known(cmd, want); kerr != nil {
 					return err
 				}
 				return fmt.Errorf("%w. These are well-known models, which are listed without the network", err)
@@ -53,24 +66,20 @@ func searchCommand() *cobra.Command {
 			return table(cmd.OutOrStdout(), rows)
 		},
 	}
-	cmd.Flags().BoolVar(&npu, "npu", false, "only models made for NPUs")
+	cmd.Flags().BoolVar(&want.npu, "npu", false, "only models made for NPUs")
 	cmd.Flags().BoolVar(&offline, "known", false, "only the well-known models, without the network")
-	cmd.Flags().StringVar(&task, "task", "", "chat or embedding")
-	cmd.Flags().StringVar(&quantization, "quantization", "", "int4, int8 or fp16")
+	cmd.Flags().StringVar(&want.task, "task", "", "chat or embedding")
+	cmd.Flags().StringVar(&want.quantization, "quantization", "", "int4, int8 or fp16")
+	cmd.Flags().Float64Var(&want.billions, "max-billions", 0, "only models with up to so many billions of parameters")
 	cmd.Flags().StringVar(&sort, "sort", "downloads", "downloads, likes, modified or name")
 	return cmd
 }
 
-func (c client) known(cmd *cobra.Command, text string) error {
+func (c client) known(cmd *cobra.Command, want wanted) error {
 	var list struct {
 		Models []struct {
-			Name        string `json:"name"`
-			Repo        string `json:"repo"`
-			Parameters  string `json:"parameter_size"`
-			Size        int64  `json:"size"`
-			NPU         bool   `json:"npu"`
-			Installed   bool   `json:"installed"`
-			Description string `json:"description"`
+			models.Known
+			Installed bool `json:"installed"`
 		} `json:"models"`
 	}
 	if err := c.get(cmd.Context(), "GET", "/api/models/known", nil, &list); err != nil {
@@ -78,11 +87,18 @@ func (c client) known(cmd *cobra.Command, text string) error {
 	}
 	rows := [][]string{{"NAME", "SIZE", "NPU", "HERE", "DESCRIPTION"}}
 	for _, m := range list.Models {
-		if strings.Contains(strings.ToLower(m.Name+" "+m.Repo+" "+m.Description), strings.ToLower(text)) {
-			rows = append(rows, []string{m.Name, size(m.Size), yes(m.NPU), yes(m.Installed), m.Description})
+		if want.takes(m.Known) {
+			rows = append(rows, []string{m.Name, size(m.Bytes), yes(m.NPU), yes(m.Installed), m.Description})
 		}
 	}
 	return table(cmd.OutOrStdout(), rows)
+}
+
+func (w wanted) takes(k models.Known) bool {
+	return strings.Contains(strings.ToLower(k.Name+" "+k.Repo+" "+k.Description), strings.ToLower(w.text)) &&
+		(w.task == "" || w.task == k.Kind) && (!w.npu || k.NPU) &&
+		strings.HasPrefix(strings.ToLower(k.Quantized), strings.ToLower(w.quantization)) &&
+		(w.billions <= 0 || k.Billions() > 0 && k.Billions() <= w.billions)
 }
 
 func yes(b bool) string {

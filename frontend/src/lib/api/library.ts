@@ -169,6 +169,8 @@ export interface SearchQuery {
   task: string;
   quantization: string;
   npu: boolean;
+  /** Billions of parameters, at most; empty: any. */
+  size: string;
   sort: string;
 }
 
@@ -178,6 +180,7 @@ export async function search(query: SearchQuery, signal?: AbortSignal): Promise<
   if (query.task) values.set('task', query.task);
   if (query.quantization) values.set('quantization', query.quantization);
   if (query.npu) values.set('npu', 'true');
+  if (query.size) values.set('max_billions', query.size);
   if (query.sort) values.set('sort', query.sort);
   const found = await optional<{ models: Found[] | null }>('GET', `/api/search?${values}`, { signal });
   return found && (found.models ?? []);
