@@ -38,13 +38,14 @@ var (
 	outputLimit      = wire.Number{Name: "max_output_tokens", Integer: true, Min: -1, Max: maxTokens} // of responses
 	maxToolCalls     = wire.Number{Name: "max_tool_calls", Integer: true, Min: 1, Max: math.MaxInt32}
 	thinkingLimit    = wire.Number{Name: "max_tokens", Integer: true, Min: 0, Max: maxTokens} // of "reasoning"
+	logitBias        = wire.Number{Name: "logit_bias", Min: -100, Max: 100}                   // of each token
 	dimensions       = wire.Number{Name: "dimensions", Integer: true, Min: 1, Max: 1 << 16, Refuse: true}
 )
 
 // Numbers is the table above, for tests that try every limit.
 var Numbers = []wire.Number{
 	tokenLimit, completionLimit, temperature, topP, topK, minP, repeatPenalty, presencePenalty, frequencyPenalty, seed,
-	topLogprobs, probsOfText, choices, bestOf, outputLimit, maxToolCalls, dimensions,
+	topLogprobs, probsOfText, choices, bestOf, outputLimit, maxToolCalls, thinkingLimit, logitBias, dimensions,
 }
 
 // Known fields that change nothing in what the model says, or nothing a client would miss.
@@ -180,7 +181,9 @@ func takeBias(o *wire.Object) map[int]float64 {
 			o.FailAt("logit_bias", "logit_bias: keys must be token ids, that is whole numbers from 0")
 			return nil
 		}
-		if v := b.Float(wire.Number{Name: name, Min: -100, Max: 100}); v != nil {
+		row := logitBias
+		row.Name = name
+		if v := b.Float(row); v != nil {
 			bias[int(token)] = *v
 		}
 	}

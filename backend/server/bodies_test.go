@@ -164,6 +164,7 @@ func TestA21NumbersAreInOneTable(t *testing.T) {
 			fmt.Fprintf(&b, "%-10s %-20s %-8s %22.10g %22.10g  %s\n", d.name, n.Name, kind, n.Min, n.Max, beyond)
 		}
 	}
+	fmt.Fprintf(&b, "%-10s %-20s %-8s %22s %22s  %s\n", "all", "keep_alive", "number", "0 s", "292 years", "for ever")
 	golden(t, "numbers.txt", b.String())
 }
 
