@@ -142,6 +142,10 @@ describe('for screen readers', () => {
       await page.goto(`${mock.url}#/requests/seed-3`);
       await page.getByRole('complementary', { name: 'Request' }).waitFor();
       expect(await violations(page)).toEqual([]);
+      await page.getByRole('button', { name: 'Rules' }).click();
+      await page.getByText('A prompt goes only where it fits whole.').waitFor();
+      expect(await violations(page)).toEqual([]);
+      await page.keyboard.press('Escape');
       await page.goto(`${mock.url}#/models/qwen3%3A4b`);
       await page.getByText('Did not load').waitFor();
       expect(await violations(page)).toEqual([]);
