@@ -68,6 +68,7 @@ type App struct {
 	hasDisplay func() (bool, string)
 	openURL    func(environ []string, address string) error
 	signals    func() (got <-chan os.Signal, stop func())
+	exit       func(code int)
 
 	mu        sync.Mutex
 	backend   Backend  // guarded by mu; nil before Run
@@ -122,6 +123,7 @@ func New(opts Options) *App {
 		hasDisplay:  HasDisplay,
 		openURL:     openURL,
 		signals:     signals,
+		exit:        os.Exit,
 	}
 }
 
@@ -181,20 +183,28 @@ func (a *App) quitWhenTold(ctx context.Context, backend Backend) {
 	// Wails catches the first signal too and asks its window to close, which may hide it: so this one decides.
 	signals, stop := a.signals()
 	defer stop()
+	counted := true // the next signal is a second one
 	select {
 	case s := <-signals:
 		a.log.Info("quit", "signal", s.String())
 	case <-ctx.Done():
+		counted = false // it came from a signal, which comes here too, a moment before or after
 	case <-backend.Done():
 		a.log.Error("quit: the backend has ended")
 	case <-a.quit:
 	}
 	a.Quit()
-	select {
-	case <-signals:
-		a.log.Warn("a second signal: ending at once")
-		os.Exit(1)
-	case <-a.ended:
+	for {
+		select {
+		case <-signals:
+			if counted {
+				a.log.Warn("a second signal: ending at once")
+				a.exit(1)
+			}
+			counted = true
+		case <-a.ended:
+			return
+		}
 	}
 }
 

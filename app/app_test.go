@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -355,6 +356,36 @@ func TestRunEndsWhenToldFromOutside(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// main's context and this package both hear of the same signal, in either order.
+func TestASecondSignalEndsAtOnceAndTheFirstNever(t *testing.T) {
+	term := func(s *session) { s.signals <- syscall.SIGTERM; synctest.Wait() }
+	for name, first := range map[string]func(s *session){
+		"it ends the context":          func(s *session) { s.cancel(); synctest.Wait(); term(s) },
+		"it comes before that is seen": func(s *session) { s.signals <- syscall.SIGTERM; s.cancel(); synctest.Wait() },
+		"the context does not know it": term,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 { // which of two ready channels is taken is left to chance
+				synctest.Test(t, func(t *testing.T) {
+					slow, exited := make(chan struct{}), 0
+					s := start(t, tray.Shown, Options{}, func(s *session) {
+						s.runWindow = func(windowOptions) error { <-slow; return nil }
+						s.exit = func(code int) { exited += code }
+					})
+					first(s)
+					require.True(t, s.running(), "the window still closes")
+					assert.Zero(t, exited)
+					term(s)
+					term(s) // where the context's own was not seen yet, this is the second
+					assert.Positive(t, exited)
+					close(slow)
+					assert.False(t, s.running())
+				})
+			}
+		})
 	}
 }
 
