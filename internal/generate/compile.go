@@ -30,6 +30,8 @@ func (r *Runner) compile(core *openvino.Core, model *openvino.Model, ref llm.Mod
 		phase = "loading what was compiled for " + r.class()
 	case folder.Again != "":
 		phase += " again: " + folder.Again
+	case r.class() == llm.NPU: // a minute, and nobody likes to see that coming each time
+		phase += ", once only"
 	}
 	progress(llm.Phase{Name: phase})
 	kept := maps.Clone(properties)
