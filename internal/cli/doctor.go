@@ -21,6 +21,7 @@ import (
 	"signalbox/backend/server"
 	"signalbox/internal/config"
 	"signalbox/internal/dirs"
+	"signalbox/internal/disk"
 	"signalbox/internal/doctor"
 	natives "signalbox/internal/runtime"
 )
@@ -151,11 +152,23 @@ const tooFull = 64 << 20
 
 // space tells how much room the disks have that Signalbox writes to, each once.
 func space(folders ...string) (findings []doctor.Finding) {
-	seen := map[int64]bool{}
+	seen, tried := map[int64]bool{}, map[string]bool{}
 	for _, folder := range folders {
 		there := folder
 		for _, err := os.Stat(there); errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there); _, err = os.Stat(there) {
 			there = filepath.Dir(there) // it is made when it is needed
+		}
+		if tried[there] {
+			continue
+		}
+		tried[there] = true
+		if probe, err := os.MkdirTemp(there, ".signalbox-*"); err == nil {
+			_ = os.Remove(probe)
+		} else if !disk.Full(err) {
+			findings = append(findings, doctor.Finding{
+				What: "disk", Says: fmt.Sprintf("Nothing can be written into %s: %v.", there, bare(err)), Do: "change who may write there, or set SIGNALBOX_HOME to another folder",
+			})
+			continue
 		}
 		free, total, err := models.Space(there)
 		if err != nil {
@@ -179,6 +192,14 @@ func space(folders ...string) (findings []doctor.Finding) {
 		findings = append(findings, f)
 	}
 	return findings
+}
+
+// bare is an error without the name of a file that was only tried.
+func bare(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
 }
 
 // port asks the running Signalbox about its server, or whether the port could be had.

@@ -93,7 +93,7 @@ type Lock struct {
 // is a *RunningError, which is ErrRunning.
 func Acquire(stateDir string) (*Lock, error) {
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
-		return nil, fmt.Errorf("lock %s: %w%s", stateDir, err, hint(err))
+		return nil, fmt.Errorf("lock %s: %w%s", stateDir, err, hint(err, "; set SIGNALBOX_HOME to a folder that can be made"))
 	}
 	l := &Lock{dir: stateDir, main: flock.New(mainPath(stateDir))}
 	held := false
@@ -246,20 +246,20 @@ func guarded(stateDir string, fn func() error) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s is held for %v: a Signalbox process hangs; end it and try again", guard.Path(), patience)
 		}
-		return fmt.Errorf("%w%s", err, hint(err))
+		return fmt.Errorf("%w%s", err, hint(err, "; if this file system has no locks, set SIGNALBOX_HOME to a folder on a local disk"))
 	}
 	return errors.Join(fn(), guard.Unlock())
 }
 
-// hint says what to do about a folder in which no lock can be had.
-func hint(err error) string {
+// hint says what to do about a folder in which no lock can be had; otherwise is for what is not known better.
+func hint(err error, otherwise string) string {
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, readOnly):
 		return "; Signalbox must be able to write there: change who may, or set SIGNALBOX_HOME to another folder"
 	case disk.Full(err):
 		return "; the disk is full: free some space, or set SIGNALBOX_HOME to a folder on another disk"
 	}
-	return "; if this file system has no locks, set SIGNALBOX_HOME to a folder on a local disk"
+	return otherwise
 }
 
 func read(stateDir string) (Owner, error) {

@@ -147,6 +147,8 @@ func TestAFolderThatCannotBeWrittenIsToldFromOneWithoutLocks(t *testing.T) {
 	require.Error(t, err)
 	assert.ErrorContains(t, err, "; Signalbox must be able to write there: change who may, or set SIGNALBOX_HOME to another folder")
 	assert.NotContains(t, err.Error(), "has no locks")
+	_, err = instance.Acquire("/dev/null/signalbox")
+	assert.ErrorContains(t, err, "not a directory; set SIGNALBOX_HOME to a folder that can be made")
 }
 
 func TestStaleFileIsHarmless(t *testing.T) {
