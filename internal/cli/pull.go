@@ -41,9 +41,28 @@ func pullCommand() *cobra.Command {
 				fmt.Fprintln(cmd.ErrOrStderr(), "Stopped. The same command goes on from here.")
 				return exitError{130}
 			}
-			return err
+			if err != nil {
+				return err
+			}
+			return c.tellNPU(ctx, args[0], cmd.ErrOrStderr())
 		},
 	}
+}
+
+// tellNPU says whether NPUs run what was pulled: that is what most people want to know of it.
+func (c client) tellNPU(ctx context.Context, model string, w io.Writer) error {
+	var m struct {
+		NPU models.Fitness `json:"npu"`
+	}
+	if c.get(ctx, "POST", "/api/show", map[string]any{"model": model}, &m) != nil || m.NPU.Reason == "" {
+		return nil //nolint:nilerr // it is here, which is what was asked for; a name with @revision is none to show
+	}
+	verb := "do not run"
+	if m.NPU.OK {
+		verb = "run"
+	}
+	_, err := fmt.Fprintf(w, "NPUs %s it: %s\n", verb, printable(m.NPU.Reason))
+	return err
 }
 
 // frame is a line of a long answer.

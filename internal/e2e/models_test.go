@@ -70,6 +70,7 @@ func TestModelsOnTheCommandLine(t *testing.T) {
 	require.Zero(t, code, problem)
 	assert.Contains(t, problem, "pulling openvino_model.bin: 3.0 MB\n")
 	assert.NotContains(t, problem, "\r", "bars are for terminals")
+	assert.Contains(t, problem, "NPUs run it: its weights are int4 symmetric")
 	last := h.Requests()[len(h.Requests())-1]
 	assert.Contains(t, []string{"", "Bearer hf_secret"}, last.Authorization)
 	out, _, _ = run(t, s, "", "show", "qwen3")
