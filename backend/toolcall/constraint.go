@@ -137,6 +137,7 @@ var notations = map[*family]notation{
 	pipe:          {begin: beginsObject("", "arguments"), end: "}", open: "<|tool_call|>[", close: "]", separator: ", "},
 	mistral:       {begin: beginsObject("", "arguments"), end: "}", open: "[TOOL_CALLS][", close: "]", separator: ", "},
 	deepseek:      {begin: func(n string) string { return "<｜tool▁call▁begin｜>" + n + "<｜tool▁sep｜>" }, end: "<｜tool▁call▁end｜>", open: "<｜tool▁calls▁begin｜>", close: "<｜tool▁calls▁end｜>"},
+	kimi:          {begin: func(n string) string { return "<|tool_call_begin|>functions." + n + ":" }, end: "<|tool_call_end|>", open: "<|tool_calls_section_begin|>", close: "<|tool_calls_section_end|>"},
 	lfm:           {begin: beginsObject("", "arguments"), end: "}", open: "<|tool_call_start|>[", close: "]<|tool_call_end|>", separator: ", "},
 	toolCode:      {trigger: "```tool_code", begin: beginsObject("```tool_code\n", "arguments"), end: "}\n```"},
 	gemma:         {trigger: "<|tool_call>", begin: func(n string) string { return "<|tool_call>call:" + n }, style: "gemma", end: "<tool_call|>"},
@@ -210,6 +211,9 @@ func (s Style) tag(name string, schema json.RawMessage) format {
 		// What ends a call there ends the answer: it is no text.
 		return format{"type": "sequence", "elements": []format{
 			constant("<|channel|>commentary to=functions." + name + " <|constrain|>json<|message|>"), content}}
+	}
+	if s.family == kimi { // which number the call has is the model's to say
+		content = format{"type": "sequence", "elements": []format{{"type": "regex", "pattern": "[0-9]{1,4}"}, constant(kimiArguments), content}}
 	}
 	n := s.notation()
 	if n.style != "" {

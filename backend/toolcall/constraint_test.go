@@ -59,6 +59,7 @@ var written = map[string]string{
 	"pipe":          `<|tool_call|>[{"name": "read_file", "arguments": {"path": "x"}}]`,
 	"mistral":       `[TOOL_CALLS][{"name": "read_file", "arguments": {"path": "x"}}]`,
 	"deepseek":      `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read_file<｜tool▁sep｜>{"path": "x"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+	"kimi":          `<|tool_calls_section_begin|><|tool_call_begin|>functions.read_file:3<|tool_call_argument_begin|>{"path": "x"}<|tool_call_end|><|tool_calls_section_end|>`,
 	"lfm":           `<|tool_call_start|>[{"name": "read_file", "arguments": {"path": "x"}}]<|tool_call_end|>`,
 	"tool_code":     "```tool_code\n{\"name\": \"read_file\", \"arguments\": {\"path\": \"x\"}}\n```",
 	"gemma":         `<|tool_call>call:read_file{path:<|"|>x<|"|>}<tool_call|>`,

@@ -26,6 +26,9 @@ func (s Style) Conversation(messages []llm.Message, tools json.RawMessage) ([]ll
 	if s.facts.shortIDs {
 		messages = withShortIDs(messages)
 	}
+	if s.family == kimi {
+		messages = withKimiIDs(messages)
+	}
 	if s.family == harmony {
 		messages = thoughtOrText(messages)
 	}
@@ -130,6 +133,25 @@ func withShortIDs(messages []llm.Message) []llm.Message {
 			calls[k].ID = short(calls[k].ID)
 		}
 		messages[i].ToolCalls = calls
+	}
+	return messages
+}
+
+// withKimiIDs gives calls the ids that Kimi has learned: it reads the tool's name from them.
+func withKimiIDs(messages []llm.Message) []llm.Message {
+	ids := map[string]string{}
+	n := 0
+	for i := range messages {
+		calls := append([]llm.ToolCall(nil), messages[i].ToolCalls...)
+		for k, c := range calls {
+			calls[k].ID = kimiID(c.Name, n)
+			n++
+			ids[c.ID] = calls[k].ID
+		}
+		messages[i].ToolCalls = calls
+		if id, ok := ids[messages[i].ToolCallID]; ok && messages[i].Role == "tool" {
+			messages[i].ToolCallID = id
+		}
 	}
 	return messages
 }

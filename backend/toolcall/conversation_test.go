@@ -105,3 +105,27 @@ func TestPhiHasItsToolsInTheSystemMessage(t *testing.T) {
 	assert.Equal(t, "system", got[0].Role, "there is one, for the template to put them into")
 	assert.Contains(t, got[2].Content, `<|tool_call|>[{"name": "now"`, "it knows no calls of earlier turns: they are text")
 }
+
+func TestKimiReadsNamesFromIDs(t *testing.T) {
+	style := toolcall.Detect(templates["kimi"])
+	sent := []llm.Message{
+		{Role: "user", Content: "u"},
+		{Role: "assistant", ToolCalls: []llm.ToolCall{{ID: "call_a", Name: "now"}, {ID: "call_b", Name: "read_file"}}},
+		{Role: "tool", ToolCallID: "call_b", Content: "text"},
+		{Role: "tool", ToolCallID: "call_a", Content: "noon"},
+		{Role: "assistant", ToolCalls: []llm.ToolCall{{ID: "call_c", Name: "now"}}},
+		{Role: "tool", Content: "one"},
+	}
+	got, _ := style.Conversation(sent, tools)
+	var ids []string
+	for _, m := range got {
+		for _, c := range m.ToolCalls {
+			ids = append(ids, c.ID)
+		}
+		if m.Role == "tool" {
+			ids = append(ids, m.ToolCallID)
+		}
+	}
+	assert.Equal(t, []string{"functions.now:0", "functions.read_file:1", "functions.read_file:1", "functions.now:0", "functions.now:2", "functions.now:2"}, ids)
+	assert.Equal(t, "call_a", sent[1].ToolCalls[0].ID, "the caller's own stay")
+}

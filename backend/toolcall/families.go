@@ -2,11 +2,12 @@ package toolcall
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
 // families, in the order in which a template is looked at: the most peculiar markers first.
-var families = []*family{harmony, lfm, deepseek, mistral, gemma, functionGemma, toolCode, pipe, coder, glm, hermes, llama}
+var families = []*family{harmony, lfm, deepseek, kimi, mistral, gemma, functionGemma, toolCode, pipe, coder, glm, hermes, llama}
 
 // hermes is Qwen's and Hermes' way, and that of many others: <tool_call>{"name": ..., "arguments": {...}}</tool_call>.
 var hermes = &family{
@@ -96,6 +97,35 @@ var deepseek = &family{
 	},
 }
 
+// kimi is Kimi K2's way: <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{...}
+// <|tool_call_end|><|tool_calls_section_end|>. What stands for the name is the call's id, which counts up in the conversation.
+var kimi = &family{
+	name:  "kimi",
+	found: contains(kimiArguments),
+	markers: []string{"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_section_begin|>", "<|tool_call_section_end|>",
+		"<|tool_call_begin|>", "<|tool_call_end|>", kimiArguments},
+	write: func(calls []call) string {
+		var b strings.Builder
+		for i, c := range calls {
+			b.WriteString("<|tool_call_begin|>" + kimiID(c.name, i) + kimiArguments + c.arguments + "<|tool_call_end|>")
+		}
+		return "<|tool_calls_section_begin|>" + b.String() + "<|tool_calls_section_end|>"
+	},
+}
+
+const kimiArguments = "<|tool_call_argument_begin|>"
+
+func kimiID(name string, nth int) string { return fmt.Sprintf("functions.%s:%d", name, nth) }
+
+// kimiName is the name in an id, which some models write without all that is around it.
+func kimiName(id string) string {
+	name := strings.TrimPrefix(strings.TrimSpace(id), "functions.")
+	if at := strings.LastIndexByte(name, ':'); at >= 0 && at+1 < len(name) && strings.Trim(name[at+1:], "0123456789") == "" {
+		name = name[:at]
+	}
+	return name
+}
+
 // lfm is Liquid's way: <|tool_call_start|>[f(a=1, b="x")]<|tool_call_end|>.
 var lfm = &family{
 	name: "lfm",
@@ -156,6 +186,7 @@ func init() {
 	pipe.opens = map[string]func(*Parser){"<|tool_call|>": openObjects("<|/tool_call|>"), "functools[": openArray}
 	mistral.opens = map[string]func(*Parser){"[TOOL_CALLS]": openMistral}
 	deepseek.opens = map[string]func(*Parser){"<｜tool▁call▁begin｜>": openDeepSeek}
+	kimi.opens = map[string]func(*Parser){"<|tool_call_begin|>": openKimi}
 	lfm.opens = map[string]func(*Parser){"<|tool_call_start|>": openBlock("<|tool_call_end|>", readCode)}
 	toolCode.opens = map[string]func(*Parser){"```tool_code": openBlock("```", readCode)}
 	gemma.opens = map[string]func(*Parser){"<|tool_call>": openBlock("<tool_call|>", readNotation(`<|"|>`))}
@@ -308,6 +339,25 @@ func deepSeekBlock(p *Parser) bool {
 	}
 	beginArguments(p, strings.TrimSpace(name), "```", "<｜tool▁call▁end｜>")
 	return true
+}
+
+func openKimi(p *Parser) {
+	p.state = func() bool {
+		id, mark, ok := p.until(kimiArguments, "{", "<|tool_call_end|>")
+		if !ok {
+			return giveUp(p)
+		}
+		name := kimiName(id)
+		if mark == "<|tool_call_end|>" || !isName(name) {
+			p.spill()
+			return true
+		}
+		if mark == kimiArguments {
+			p.consume(len(mark))
+		}
+		beginArguments(p, name, "<|tool_call_end|>")
+		return true
+	}
 }
 
 // openBlock reads a part as a whole: its form does not show before the end whether it is a call.

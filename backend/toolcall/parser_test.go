@@ -25,6 +25,7 @@ var templates = map[string]string{
 	"pipe":          `{{ tools }}<|tool_call|>`,
 	"mistral":       `{{ tools }}[TOOL_CALLS][ARGS][THINK] tool_calls`,
 	"deepseek":      `{{ tools }}<｜tool▁calls▁begin｜><think>`,
+	"kimi":          `{{ tools }}<|tool_call_begin|><|tool_call_argument_begin|> tool_calls`,
 	"lfm":           `"List of tools: [" tools`,
 	"tool_code":     "{{ tools }}```tool_code",
 	"gemma":         `{{ tools }}<|tool_call>call:<|channel>thought enable_thinking`,
@@ -197,6 +198,13 @@ var goldens = []golden{
 		heard{Thinking: "hm", Calls: []string{`read_file {"path":"x"}`}}},
 	{"deepseek, astray", "deepseek", "", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>well<｜tool▁call▁end｜>", heard{Text: "well"}},
 
+	{"kimi", "kimi", "", "Ok.<|tool_calls_section_begin|><|tool_call_begin|>functions.read_file:0<|tool_call_argument_begin|>{\"path\": \"x\"}<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+		heard{Text: "Ok.", Calls: []string{`read_file {"path":"x"}`, "now {}"}}},
+	{"kimi, other words", "kimi", "", "<|tool_call_section_begin|>\n<|tool_call_begin|>\nnow<|tool_call_argument_begin|>\n{}\n<|tool_call_end|>\n<|tool_call_section_end|>\n\nDone.",
+		heard{Text: "Done.", Calls: []string{"now {}"}}},
+	{"kimi, cut", "kimi", "", "<|tool_calls_section_begin|><|tool_call_begin|>functions.read_file:12<|tool_call_argument_begin|>{\"path\": \"/etc/pa", heard{Calls: []string{`read_file {"path":"/etc/pa`}}},
+	{"kimi, astray", "kimi", "", "<|tool_call_begin|>I would call it<|tool_call_end|>", heard{Text: "I would call it"}},
+
 	{"lfm", "lfm", "", `<|tool_call_start|>[read_file(path="a\"b", deep={'x': [1, True]}), now()]<|tool_call_end|>Reading.`,
 		heard{Text: "Reading.", Calls: []string{`read_file {"path":"a\"b","deep":{"x":[1,true]}}`, "now {}"}}},
 	{"lfm, JSON", "lfm", "", `<|tool_call_start|>[{"name": "now", "arguments": {}}]<|tool_call_end|>`, heard{Calls: []string{"now {}"}}},
@@ -219,7 +227,7 @@ var goldens = []golden{
 	{"harmony, arguments astray", "harmony", "", "<|channel|>commentary to=functions.now<|message|>well", heard{Text: "well"}},
 }
 
-var markers = regexp.MustCompile(`</?tool_call>|</?think>|<\|?/?tool_call\|?>|\[TOOL_CALLS\]|\[ARGS\]|<｜|<\|(start|end|channel|message|constrain|tool_call_start|tool_call_end|python_tag)\|>|functions\.|\[/?THINK\]|<end_function_call>`)
+var markers = regexp.MustCompile(`</?tool_call>|</?think>|<\|?/?tool_call\|?>|\[TOOL_CALLS\]|\[ARGS\]|<｜|<\|(start|end|channel|message|constrain|tool_call_start|tool_call_end|tool_calls?_section_begin|tool_calls?_section_end|tool_call_begin|tool_call_argument_begin|python_tag)\|>|functions\.|\[/?THINK\]|<end_function_call>`)
 
 func TestGoldenAnswersCutAnywhereComeToTheSame(t *testing.T) {
 	for _, g := range goldens {
