@@ -89,6 +89,7 @@ func editors(t Target) []Client {
 		}},
 		{ID: "cline", Name: "Cline", Kind: "editor", Speaks: "ollama", Steps: []Step{
 			{"In Cline's settings", "", "text", fmt.Sprintf("API Provider: Ollama\nBase URL: %s\nModel: %s\nContext window: %d", t.URL, t.Model, t.context())},
+			{"Or, in a terminal, on port 11434", "", "bash", "cline -P ollama -m " + t.Model},
 		}, Note: "Its first prompt has about 5,500 tokens: choose a model with a large context, and a device that takes it."},
 		{ID: "zed", Name: "Zed", Kind: "editor", Speaks: "ollama", Steps: []Step{
 			{"In Zed's settings", "~/.config/zed/settings.json", "json", fmt.Sprintf(
@@ -130,6 +131,10 @@ func agents(t Target) []Client {
 		{ID: "qwen", Name: "Qwen Code", Kind: "agent", Speaks: "openai", Steps: []Step{
 			{"In a terminal", "", "bash", fmt.Sprintf("OPENAI_BASE_URL=%s OPENAI_API_KEY=signalbox OPENAI_MODEL=%s qwen --auth-type openai", t.v1(), t.Model)},
 		}},
+		{ID: "copilot-cli", Name: "Copilot CLI", Kind: "agent", Speaks: "openai", Steps: []Step{
+			{"In a terminal", "", "bash", fmt.Sprintf(
+				"export COPILOT_PROVIDER_BASE_URL=%s COPILOT_PROVIDER_TYPE=openai COPILOT_MODEL=%s\nexport COPILOT_OFFLINE=true   # nothing to GitHub\ncopilot", t.v1(), t.Model)},
+		}, Note: "Its first prompt has about 12,000 tokens; --available-tools view cuts it to 2,300."},
 		{ID: "pi", Name: "pi", Kind: "agent", Speaks: "openai", Steps: []Step{
 			{"Settings", "~/.pi/agent/models.json", "json", fmt.Sprintf(
 				"{\n  \"providers\": {\n    \"signalbox\": {\n      \"baseUrl\": %q,\n      \"api\": \"openai-completions\",\n      \"apiKey\": \"signalbox\",\n      \"models\": [{ \"id\": %q }]\n    }\n  }\n}", t.v1(), t.Model)},
