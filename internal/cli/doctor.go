@@ -117,7 +117,7 @@ func (p Program) devices(ctx context.Context) []doctor.Finding {
 func compiledModels(kept server.Compiled) doctor.Finding {
 	f := doctor.Finding{What: "compiled", OK: true, Says: "Nothing is kept of compiled models yet: the first load of each takes longer."}
 	if len(kept.Models) > 0 {
-		f.Says = fmt.Sprintf("%d compiled models take %s of %s.", len(kept.Models), size(kept.Bytes), size(kept.Limit))
+		f.Says = fmt.Sprintf("%s are kept of compiled models, %s at most.", size(kept.Bytes), size(kept.Limit))
 	}
 	for _, m := range kept.Models {
 		if m.Again != "" {

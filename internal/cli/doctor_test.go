@@ -15,5 +15,5 @@ func TestDoctorTellsWhatIsCompiledAndWhatAgain(t *testing.T) {
 		{Model: "qwen3:4b", Label: "NPU", Again: "its driver changed (1.2, now 1.3)"},
 	}})
 	assert.True(t, f.OK, "it costs time, nothing needs doing")
-	assert.Equal(t, "2 compiled models take 1.5 GB of 20 GB. qwen3:4b is compiled again for NPU at its next load: its driver changed (1.2, now 1.3).", f.Says)
+	assert.Equal(t, "1.5 GB are kept of compiled models, 20 GB at most. qwen3:4b is compiled again for NPU at its next load: its driver changed (1.2, now 1.3).", f.Says)
 }
