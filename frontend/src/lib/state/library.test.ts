@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { optional } from '../api/http';
 import { cardSentence, contextLength } from '../words';
 import { libraryState, Pull } from './library.svelte';
+import { models } from './models.svelte';
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -94,4 +95,15 @@ it('finds the context length whatever the architecture is called', () => {
   expect(contextLength({ model_info: { 'qwen3.context_length': 40960, 'general.architecture': 'qwen3' } })).toBe(40960);
   expect(contextLength({ model_info: { 'qwen3.context_length': 0 } })).toBeUndefined();
   expect(contextLength(undefined)).toBeUndefined();
+});
+
+it('offers no damaged model to chat with', () => {
+  const model = (name: string, more: object) => ({ name, size: 1, digest: '', modified_at: '', ...more });
+  models.all = [
+    model('away', { capabilities: [], damaged: 'The folder with its files is not there.' }),
+    model('embedder', { capabilities: ['embedding'] }),
+    model('fine', { capabilities: ['completion'] }),
+  ];
+  expect(models.chat.map((m) => m.name)).toEqual(['fine']);
+  expect(models.pick('away')).toBe('fine');
 });

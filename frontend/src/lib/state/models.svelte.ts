@@ -37,7 +37,7 @@ export const sameModel = (a: string, b: string) => a.replace(/:latest$/, '') ===
 
 function canChat(model: Model): boolean {
   const can = model.capabilities;
-  return !can?.length || can.includes('completion');
+  return !model.damaged && (!can?.length || can.includes('completion'));
 }
 
 export const models = new ModelsState();
