@@ -67,9 +67,11 @@ export async function open(options: Options = {}): Promise<Opened> {
 
 export const box = (page: Page) => page.getByRole('textbox', { name: 'Message' });
 
+/** Says something, and waits until it was sent: what is written before the list of models has come goes with it, not at once. */
 export async function say(page: Page, text: string): Promise<void> {
   await box(page).fill(text);
   await box(page).press('Enter');
+  await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('[aria-label="Message"]')?.value === '');
 }
 
 export const answers = (page: Page) => page.getByRole('article', { name: 'Answer' });
