@@ -262,6 +262,17 @@ func TestUnknownModelIsInTheJournal(t *testing.T) {
 	assert.Equal(t, "nope", entry.ModelAsked)
 }
 
+func TestADamagedModelIsNotAskedForAgain(t *testing.T) {
+	d, _ := desk(t, say("never"))
+	d.library.(library)["broken"] = models.Model{Name: "broken:1", Kind: models.KindChat, Damaged: "openvino_model.bin is missing"}
+	c := call()
+	c.Request.Model = "broken"
+	record, _, err := d.Generate(t.Context(), c, (&heard{}).answer())
+	assert.Equal(t, llm.CodeUnsupported, llm.CodeOf(err), "a 503 would be asked again for ever")
+	assert.ErrorContains(t, err, "load broken:1: openvino_model.bin is missing: `signalbox verify broken:1` tells more")
+	assert.Equal(t, llm.OutcomeRejected, record.Outcome)
+}
+
 func TestF25CountIsWhatGenerateReports(t *testing.T) {
 	d, j := desk(t, func(context.Context, engine.Job) (llm.Stats, error) {
 		return llm.Stats{PromptTokens: 10, CompletionTokens: 1, Finish: llm.FinishStop}, nil

@@ -196,8 +196,10 @@ func usable(model models.Model, asked, kind, ability string) error {
 		e.Param = "model"
 		return e
 	}
-	if model.Damaged != "" {
-		return llm.Errorf(llm.CodeUnavailable, "load %s: %s", model.Name, model.Damaged)
+	if model.Damaged != "" { // it does not heal by being asked again, as "unavailable" would have it
+		e := llm.Errorf(llm.CodeUnsupported, "load %s: %s", model.Name, model.Damaged).WithHint("`signalbox verify %s` tells more; choose another model meanwhile", model.Name)
+		e.Param = "model"
+		return e
 	}
 	return nil
 }
