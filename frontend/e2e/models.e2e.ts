@@ -282,9 +282,20 @@ it('keeps a token, refuses a wrong one, and fetches from another hub', async () 
   await dialog.getByRole('button', { name: 'Forget' }).click();
   await dialog.getByText('There is none').waitFor();
   await dialog.getByLabel('Hub', { exact: true }).selectOption('ModelScope');
+  // What the listener says of the change comes when something else is chosen already, and does not undo that.
+  let answer = () => {};
+  const held = new Promise<void>((release) => (answer = release));
+  await page.route('**/ui/hub', async (route) => {
+    await held;
+    await route.continue();
+  });
   await dialog.getByRole('button', { name: 'Use it' }).click();
   await expect.poll(() => mock.state.settings.hub_endpoint).toBe('https://modelscope.cn');
   await dialog.getByLabel('Hub', { exact: true }).selectOption('Another address');
+  const told = page.waitForResponse('**/ui/hub');
+  answer();
+  await told;
+  await dialog.getByText('Token for modelscope.cn').waitFor();
   await dialog.getByLabel('Address of the hub').fill('no address');
   expect(await dialog.getByRole('button', { name: 'Use it' }).isDisabled()).toBe(true);
   await dialog.getByRole('switch', { name: 'Editors and scripts may download' }).click();
