@@ -37,6 +37,7 @@ func (t *trip) decide(ctx context.Context, model models.Model, promptTokens int,
 		return decision, err
 	}
 	t.set(decision.Record)
+	t.room = decision.AnswerLimit
 	if promptTokens > 0 {
 		t.live.Asked(t.call.Request)
 	}

@@ -134,6 +134,37 @@ func TestRecordTellsWhatHappened(t *testing.T) {
 	assert.Empty(t, j.Active())
 }
 
+// Whatever is cut because the device has no more room is named, by the caller's name.
+func TestAnAnswerThatTheDeviceCutIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		route, device string
+		asked, said   int
+		finish        llm.Finish
+		clamped       []string
+	}{
+		"the client's limit":                {"/api/chat", "npu", 50, 50, llm.FinishLength, nil},
+		"pinned, and more than its room":    {"/api/chat", "npu", 5000, 20, llm.FinishStop, []string{"options.num_predict"}},
+		"more than any room":                {"/v1/messages", "", 32000, 20, llm.FinishStop, []string{"max_tokens"}},
+		"no limit, and the end of room":     {"/v1/chat/completions", "", 0, 1142, llm.FinishLength, []string{"max_tokens"}},
+		"less room than was expected":       {"/v1/responses", "npu", 1000, 500, llm.FinishLength, []string{"max_output_tokens"}},
+		"no limit, and the model's own end": {"/api/chat", "", 0, 20, llm.FinishStop, nil},
+		"where it fits":                     {"/api/chat", "", 5000, 20, llm.FinishStop, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := desk(t, func(_ context.Context, job engine.Job) (llm.Stats, error) {
+				job.OnState(engine.Progress{State: engine.Prefill})
+				return llm.Stats{PromptTokens: 10, CompletionTokens: c.said, Finish: c.finish}, nil
+			})
+			ask := call()
+			ask.Route, ask.Request.Device, ask.Request.MaxTokens = c.route, c.device, c.asked
+			var h heard
+			record, _, err := d.Generate(t.Context(), ask, h.answer())
+			require.NoError(t, err)
+			assert.Equal(t, c.clamped, record.Clamped)
+		})
+	}
+}
+
 func TestFaultBeforeTheFirstByteGoesToTheNextDevice(t *testing.T) {
 	d, _ := desk(t, func(ctx context.Context, job engine.Job) (llm.Stats, error) {
 		if job.Device == npu {

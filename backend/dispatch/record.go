@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,27 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 		r.CostEstimate.DeviceSeconds = &busy
 	}
 	r.CostEstimate.EnergyJoules = t.times.Joules
+	if t.shortened(stats, err) {
+		r.Clamped = append(slices.Clip(r.Clamped), answerField(t.call.Route))
+	}
+}
+
+// shortened tells that the device had less room for the answer than the request allows, or that its room ended the answer.
+func (t *trip) shortened(stats llm.Stats, err error) bool {
+	asked := t.call.Request.MaxTokens
+	ended := err == nil && stats.Finish == llm.FinishLength && (asked == 0 || stats.CompletionTokens < asked)
+	return ended || t.room > 0 && asked > t.room
+}
+
+// answerField is the caller's name for the most tokens of an answer.
+func answerField(route string) string {
+	switch {
+	case strings.HasPrefix(route, "/api/"):
+		return "options.num_predict"
+	case strings.HasPrefix(route, "/v1/responses"):
+		return "max_output_tokens"
+	}
+	return "max_tokens"
 }
 
 func outcome(stats llm.Stats, err error) llm.Outcome {

@@ -66,6 +66,7 @@ func (t *trip) move(next router.Decision) bool {
 	t.set(func(r *llm.Record) {
 		if moved = !t.begun; moved {
 			next.Record(r)
+			t.room = next.AnswerLimit
 		}
 	})
 	return moved

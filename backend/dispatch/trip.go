@@ -29,6 +29,7 @@ type trip struct {
 	begun  bool       // Begin was called: the device may not change any more; guarded by mu
 	times  engine.Times
 	turn   bool // a device gave it a turn
+	room   int  // tokens of answer that its device has room for; 0: unknown
 	model  llm.ModelRef
 	prompt llm.Prompt
 	said   strings.Builder // the answer, where the request wants its tokens

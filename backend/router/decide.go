@@ -17,6 +17,7 @@ type evaluation struct {
 	ideal *DeviceFacts   // what would be taken if every device were well and idle; nil: none
 	able  []*DeviceFacts // devices that no rule has turned down in the last pass, in order of preference
 
+	whole      bool // the answer must fit as long as it is asked for; not where no device that can take the request has room for it
 	lastResort bool // no other device is usable: quarantine and wrong answers keep nobody away
 }
 
@@ -41,7 +42,12 @@ func Decide(facts Facts) (Decision, error) {
 		return d, err
 	}
 	e := &evaluation{Facts: &facts, pin: p, order: facts.inOrder()}
-	e.ideal, _ = e.pass(RuleQuarantined, RuleFault, RuleAbsent, RuleWrongAnswers, RuleMemory, RuleNeverFallBack, RuleAlreadyLoaded, RuleBusy, RuleSideRequest)
+	e.whole = facts.Request.MaxTokens > 0
+	e.wish()
+	if able, _ := e.pass(); able == nil && e.whole { // a cap as high as agents send it, a pin, or no other device: it is cut
+		e.whole = false
+		e.wish()
+	}
 	usable, _ := e.pass(RulePinned, RuleFault, RuleNeverFallBack)
 	e.lastResort = usable == nil
 	routed, _ := e.pass(RuleFault, RuleNeverFallBack, RuleBusy, RuleSideRequest)
@@ -54,6 +60,9 @@ func Decide(facts Facts) (Decision, error) {
 	}
 	d.Device, d.Routed = taken.Device, routed.Device
 	d.PromptLimit, d.Assumed = e.promptLimit(taken), taken.Assumed
+	if window := e.window(taken); window > 0 {
+		d.AnswerLimit = max(1, window-facts.Request.PromptTokens)
+	}
 	switch {
 	case taken == routed:
 	case routed.Excluded != "":
@@ -65,6 +74,11 @@ func Decide(facts Facts) (Decision, error) {
 	e.explain(&d, taken, routed, down)
 	d.Rejected = rejections(append(down, e.passedOver(taken, routed)...))
 	return d, nil
+}
+
+// wish works out ideal.
+func (e *evaluation) wish() {
+	e.ideal, _ = e.pass(RuleQuarantined, RuleFault, RuleAbsent, RuleWrongAnswers, RuleMemory, RuleNeverFallBack, RuleAlreadyLoaded, RuleBusy, RuleSideRequest)
 }
 
 // warmUp is the device that the model belongs on, where it is not loaded there but on a device that is wanted less. Without
@@ -233,7 +247,10 @@ func (e *evaluation) explain(d *Decision, taken, routed *DeviceFacts, down []tur
 		d.Reason = Sentence("this computer runs on its battery, where the NPU is preferred; " + ready)
 	default:
 		d.Rule, d.Reason = e.settled(taken)
-		d.PolicyID = e.policyID(nil)
+		d.PolicyID = RulePreference + "/" + strings.Join(e.Policy.Preference, ",")
+		if d.Rule == RuleAlreadyLoaded {
+			d.PolicyID = RuleAlreadyLoaded + "/" + taken.ID()
+		}
 	}
 	if keptOff := e.keptOff(taken); keptOff != "" {
 		d.Reason = strings.TrimSuffix(d.Reason, ".") + "; " + keptOff + ", but no other device can take it."
@@ -313,27 +330,20 @@ func (e *evaluation) stays(taken *DeviceFacts) bool {
 	return false
 }
 
-// policyID is the rule that turned down the wanted device, with its parameter; with nil, the policy that an ordinary
-// decision followed: the NPU's prompt limit where an NPU was weighed against it, else the order of preference.
+// policyID is the rule that turned down the wanted device, with its parameter.
 func (e *evaluation) policyID(t *turnedDown) string {
-	if t != nil && t.rule != RulePromptLimit {
-		if t.missing {
-			return t.rule
-		}
+	switch {
+	case t.missing:
+		return t.rule
+	case t.rule != RulePromptLimit:
 		return t.rule + "/" + t.device.ID()
 	}
-	for _, d := range e.order {
-		weighed := t == nil && d.Class == llm.NPU && d.Absent == "" || t != nil && d.ID() == t.device.ID()
-		limit := e.promptLimit(d)
-		switch {
-		case !weighed || limit == 0:
-		case d.Class == llm.NPU:
-			return fmt.Sprintf("npu-prompt-limit/%d", limit)
-		default:
-			return fmt.Sprintf("prompt-limit/%d", limit)
-		}
+	i := slices.IndexFunc(e.order, func(d *DeviceFacts) bool { return d.ID() == t.device.ID() })
+	limit := e.promptLimit(e.order[i])
+	if t.device.Class == llm.NPU {
+		return fmt.Sprintf("npu-prompt-limit/%d", limit)
 	}
-	return RulePreference + "/" + strings.Join(e.Policy.Preference, ",")
+	return fmt.Sprintf("prompt-limit/%d", limit)
 }
 
 // refuse makes the error for a request that every device was turned down for, and names the rule behind it.

@@ -88,34 +88,34 @@ func TestEachDecisionNamesDeviceRuleAndReason(t *testing.T) {
 			"There is no NPU here; the GPU takes it.", "absent", "", "", "NPU:absent CPU:preference"},
 		"cpu, two gpus and npu": {
 			facts(412, dev(cpu, 0), dev(gpu, 0), dev(gpu, 1), dev(npu, 0)), "NPU", "preference",
-			"412 prompt tokens fit the NPU's 1,024; it comes first in the order of preference.", "npu-prompt-limit/1024", "", "",
+			"412 prompt tokens fit the NPU's 1,024; it comes first in the order of preference.", "preference/NPU,GPU,CPU", "", "",
 			"GPU:preference GPU.1:preference CPU:preference"},
 		"npu alone": {
 			facts(412, dev(npu, 0)), "NPU", "preference",
-			"412 prompt tokens fit the NPU's 1,024; it comes first in the order of preference.", "npu-prompt-limit/1024", "", "",
+			"412 prompt tokens fit the NPU's 1,024; it comes first in the order of preference.", "preference/NPU,GPU,CPU", "", "",
 			"GPU:absent CPU:absent"},
 
 		"loaded on the npu": {
 			facts(412, dev(cpu, 0), dev(npu, 0, isLoaded)), "NPU", "already_loaded",
-			"412 prompt tokens fit the NPU's 1,024; the model is loaded there.", "npu-prompt-limit/1024", "", "",
+			"412 prompt tokens fit the NPU's 1,024; the model is loaded there.", "already_loaded/npu:0", "", "",
 			"GPU:absent CPU:already_loaded"},
 		"loaded on the cpu only": {
 			facts(1, dev(cpu, 0, isLoaded), dev(gpu, 0), dev(npu, 0)), "CPU", "already_loaded",
-			"1 prompt token fits the CPU's 8,191; the model is loaded there.", "npu-prompt-limit/1024", "", "",
+			"1 prompt token fits the CPU's 8,191; the model is loaded there.", "already_loaded/cpu:0", "", "",
 			"NPU:already_loaded GPU:already_loaded"},
 		"loaded everywhere": {
 			facts(412, dev(cpu, 0, isLoaded), dev(gpu, 0, isLoaded), dev(npu, 0, isLoaded)), "NPU", "already_loaded",
-			"412 prompt tokens fit the NPU's 1,024; the model is loaded there.", "npu-prompt-limit/1024", "", "",
+			"412 prompt tokens fit the NPU's 1,024; the model is loaded there.", "already_loaded/npu:0", "", "",
 			"GPU:preference CPU:preference"},
 
 		// Field report 2: around the limit. The third is never generated on the NPU.
 		"one below the limit": {
 			facts(1023, dev(cpu, 0), dev(npu, 0, isLoaded)), "NPU", "already_loaded",
-			"1,023 prompt tokens fit the NPU's 1,024; the model is loaded there.", "npu-prompt-limit/1024", "", "",
+			"1,023 prompt tokens fit the NPU's 1,024; the model is loaded there.", "already_loaded/npu:0", "", "",
 			"GPU:absent CPU:already_loaded"},
 		"at the limit": {
 			facts(1024, dev(cpu, 0), dev(npu, 0, isLoaded)), "NPU", "already_loaded",
-			"1,024 prompt tokens fit the NPU's 1,024; the model is loaded there.", "npu-prompt-limit/1024", "", "",
+			"1,024 prompt tokens fit the NPU's 1,024; the model is loaded there.", "already_loaded/npu:0", "", "",
 			"GPU:absent CPU:already_loaded"},
 		"one above the limit": {
 			facts(1025, dev(cpu, 0), dev(npu, 0, isLoaded)), "CPU", "prompt_limit",
@@ -176,7 +176,7 @@ func TestEachDecisionNamesDeviceRuleAndReason(t *testing.T) {
 		"busy, unknown speeds: equal queues stay": {
 			facts(412, dev(cpu, 0, busy(4, 0)), dev(npu, 0, isLoaded, busy(1, 0))), "NPU", "already_loaded",
 			"412 prompt tokens fit the NPU's 1,024; the model is loaded there; it waits its turn there (1 running, 0 waiting).",
-			"npu-prompt-limit/1024", "", "", "GPU:absent CPU:already_loaded"},
+			"already_loaded/npu:0", "", "", "GPU:absent CPU:already_loaded"},
 		"busy, measured: another begins sooner": {
 			facts(1000, dev(cpu, 0, measured(0, 2*time.Second, 1000)), dev(npu, 0, isLoaded, busy(1, 0), measured(20*time.Second, 0, 1000))),
 			"CPU", "busy",
@@ -186,7 +186,7 @@ func TestEachDecisionNamesDeviceRuleAndReason(t *testing.T) {
 			facts(1000, dev(cpu, 0, measured(0, 30*time.Second, 1000)), dev(npu, 0, isLoaded, busy(1, 0), measured(20*time.Second, 0, 1000))),
 			"NPU", "already_loaded",
 			"1,000 prompt tokens fit the NPU's 1,024; the model is loaded there; it waits its turn there (1 running, 0 waiting).",
-			"npu-prompt-limit/1024", "", "", "GPU:absent CPU:already_loaded"},
+			"already_loaded/npu:0", "", "", "GPU:absent CPU:already_loaded"},
 		"room for one more turn is not busy": {
 			facts(412, dev(cpu, 0), dev(gpu, 0, busy(3, 0))), "GPU", "absent",
 			"There is no NPU here; the GPU takes it.", "absent", "", "", "NPU:absent CPU:preference"},
@@ -194,7 +194,7 @@ func TestEachDecisionNamesDeviceRuleAndReason(t *testing.T) {
 		"never fall back waits for a busy device": {
 			strict(facts(412, dev(cpu, 0), dev(npu, 0, isLoaded, busy(1, 5)))), "NPU", "already_loaded",
 			"412 prompt tokens fit the NPU's 1,024; the model is loaded there; it waits its turn there (1 running, 5 waiting).",
-			"npu-prompt-limit/1024", "", "", "GPU:absent CPU:never_fall_back"},
+			"already_loaded/npu:0", "", "", "GPU:absent CPU:never_fall_back"},
 		"never fall back lets a long prompt through": {
 			strict(facts(5000, dev(cpu, 0), dev(npu, 0))), "CPU", "prompt_limit",
 			"5,000 prompt tokens are more than the NPU's 1,024; the CPU takes it.", "npu-prompt-limit/1024", "", "", "NPU:prompt_limit GPU:absent"},
@@ -205,7 +205,7 @@ func TestEachDecisionNamesDeviceRuleAndReason(t *testing.T) {
 		"the user's own order": {
 			with(facts(412, dev(cpu, 0), dev(gpu, 0), dev(npu, 0)), func(f *router.Facts) { f.Policy.Preference = []string{gpu, cpu} }),
 			"GPU", "preference",
-			"412 prompt tokens fit the GPU's 8,191; it comes first in the order of preference.", "npu-prompt-limit/1024", "", "",
+			"412 prompt tokens fit the GPU's 8,191; it comes first in the order of preference.", "preference/GPU,CPU", "", "",
 			"CPU:preference NPU:preference"},
 
 		"mock devices": {
@@ -218,7 +218,7 @@ func TestEachDecisionNamesDeviceRuleAndReason(t *testing.T) {
 			"mock:device_fault"},
 		"emulated npu": {
 			facts(412, dev(cpu, 0), dev(npu, 0, func(d *router.DeviceFacts) { d.Emulated = true })), "NPU (emulated on CPU)", "preference",
-			"412 prompt tokens fit the emulated NPU's 1,024; it comes first in the order of preference.", "npu-prompt-limit/1024", "", "",
+			"412 prompt tokens fit the emulated NPU's 1,024; it comes first in the order of preference.", "preference/NPU,GPU,CPU", "", "",
 			"GPU:absent CPU:preference"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -344,6 +344,47 @@ func TestAnswersRoomCountsOnTheNPU(t *testing.T) {
 		d, err := router.Decide(f)
 		require.NoError(t, err)
 		assert.Equal(t, c.device, d.Device.Label(), "%d tokens, %d wanted", c.tokens, c.maxTokens)
+	}
+}
+
+// An answer that is asked for goes where it fits whole, as long as a device that takes the request has the room.
+func TestTheAnswerThatIsAskedForMustFit(t *testing.T) {
+	cpu, npu := llm.CPU, llm.NPU
+	for name, c := range map[string]struct {
+		facts     router.Facts
+		maxTokens int
+		device    string
+		room      int    // for the answer
+		rejected  string // the NPU's reason
+	}{
+		"more than is left": {facts(1020, dev(cpu, 0), dev(npu, 0, isLoaded)), 400, "CPU", 7172,
+			"A prompt of 1,020 and an answer of up to 400 do not fit the NPU's 1,152."},
+		"not compiled yet": {facts(1020, dev(cpu, 0), dev(npu, 0, isAssumed, func(d *router.DeviceFacts) { d.PromptLimit, d.ContextLimit = 0, 8192 })), 400, "CPU", 7172,
+			"A prompt of 1,020 and an answer of up to 400 do not fit the NPU's 1,152 (assumed)."},
+		"all that is left":        {facts(1020, dev(cpu, 0), dev(npu, 0)), 132, "NPU", 132, ""},
+		"a short prompt":          {facts(20, dev(cpu, 0), dev(npu, 0)), 400, "NPU", 1132, ""},
+		"no limit":                {facts(1020, dev(cpu, 0), dev(npu, 0)), 0, "NPU", 132, ""},
+		"a cap that fits nowhere": {facts(1020, dev(cpu, 0), dev(npu, 0)), 32000, "NPU", 132, ""},
+		"pinned":                  {pinned("npu", facts(1020, dev(cpu, 0), dev(npu, 0))), 400, "NPU", 132, ""},
+		"the other one failed":    {facts(1020, dev(cpu, 0, failed("its process ended")), dev(npu, 0)), 400, "NPU", 132, ""},
+		"the other one is kept":   {facts(1020, dev(cpu, 0, quarantined("it crashed")), dev(npu, 0)), 400, "NPU", 132, ""},
+		"an NPU alone":            {facts(1020, dev(npu, 0)), 400, "NPU", 132, ""},
+		"never fall back lets it through": {strict(facts(1020, dev(cpu, 0), dev(npu, 0))), 400, "CPU", 7172,
+			"A prompt of 1,020 and an answer of up to 400 do not fit the NPU's 1,152."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.facts.Request.MaxTokens = c.maxTokens
+			d, err := router.Decide(c.facts)
+			require.NoError(t, err)
+			assert.Equal(t, c.device, d.Device.Label())
+			assert.Equal(t, c.room, d.AnswerLimit)
+			for _, r := range d.Rejected {
+				if c.rejected != "" && r.Device == "NPU" {
+					assert.Equal(t, llm.Rejection{Device: "NPU", Rule: router.RulePromptLimit, Reason: c.rejected}, r)
+				}
+			}
+			assert.Equal(t, c.rejected != "", d.Rule == router.RulePromptLimit, d.Rule)
+		})
 	}
 }
 

@@ -148,7 +148,8 @@ type Decision struct {
 
 	PromptTokens int  // as asked
 	PromptLimit  int  // most prompt tokens that Device takes; 0: unknown
-	Assumed      bool // PromptLimit was not measured
+	AnswerLimit  int  // most tokens of an answer that Device has room for behind this prompt; 0: unknown
+	Assumed      bool // the limits were not measured
 }
 
 // Record writes the decision into the request's record.

@@ -56,7 +56,7 @@ func TestWhatWasMeasuredAndSetDecides(t *testing.T) {
 			"There is no NPU here; the model is loaded on the GPU.", "absent", "NPU:absent CPU:already_loaded"},
 		"loaded on the cpu only, on a machine without gpu": {
 			facts(40, dev(cpu, 0, isLoaded), dev(npu, 0)), "CPU", "already_loaded",
-			"40 prompt tokens fit the CPU's 8,191; the model is loaded there.", "npu-prompt-limit/1024", "GPU:absent NPU:already_loaded"},
+			"40 prompt tokens fit the CPU's 8,191; the model is loaded there.", "already_loaded/cpu:0", "GPU:absent NPU:already_loaded"},
 		"pinned by the settings": {
 			with(pinned("cpu", facts(40, dev(cpu, 0), dev(npu, 0))), func(f *router.Facts) { f.Request.PinnedBy = "the settings send Zed to" }),
 			"CPU", "pinned", "The settings send Zed to the CPU.", "pinned/cpu:0", "NPU:pinned"},
@@ -81,10 +81,10 @@ func TestWhatWasMeasuredAndSetDecides(t *testing.T) {
 			"This computer runs on its battery, where the NPU is preferred; the NPU takes it.", "battery/npu:0", "GPU:preference CPU:preference"},
 		"on battery with the model on the gpu": {
 			onBattery(facts(40, dev(cpu, 0), dev(gpu, 0, isLoaded), dev(npu, 0))), "GPU", "already_loaded",
-			"40 prompt tokens fit the GPU's 8,191; the model is loaded there.", "npu-prompt-limit/1024", "NPU:already_loaded CPU:already_loaded"},
+			"40 prompt tokens fit the GPU's 8,191; the model is loaded there.", "already_loaded/gpu:0", "NPU:already_loaded CPU:already_loaded"},
 		"on battery an emulated npu saves nothing": {
 			onBattery(facts(40, dev(cpu, 0), dev(gpu, 0), dev(npu, 0, func(d *router.DeviceFacts) { d.Emulated = true }))), "GPU", "preference",
-			"40 prompt tokens fit the GPU's 8,191; it comes first in the order of preference.", "npu-prompt-limit/1024", "NPU (emulated on CPU):preference CPU:preference"},
+			"40 prompt tokens fit the GPU's 8,191; it comes first in the order of preference.", "preference/GPU,NPU,CPU", "NPU (emulated on CPU):preference CPU:preference"},
 
 		"quarantine never takes the last usable device": {
 			facts(40, dev(cpu, 0, quarantined("it crashed three times"))), "CPU", "absent",

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -44,7 +45,7 @@ var rules = []rule{
 	{name: RuleFault, says: "A device that has failed a request is not tried again for it.", turnDown: failed},
 	{name: RuleAbsent, says: "A device that is not there, or that cannot be used, is left out.", turnDown: absent},
 	{name: RuleCannotRun, says: "A device that cannot run the model's format is left out.", turnDown: cannotRun},
-	{name: RulePromptLimit, says: "A prompt goes only where it fits whole.", turnDown: tooLong, set: limits},
+	{name: RulePromptLimit, says: "A prompt goes only where it fits whole, and the answer that is asked for goes where it fits too, if anywhere.", turnDown: tooLong, set: limits},
 	{name: RuleWrongAnswers, says: "A device that gave wrong answers to known questions with this model is left out.", turnDown: wrong},
 	{name: RuleMemory, says: "A model is not loaded where the free memory is too small for it.", turnDown: tooLarge},
 	{name: RuleNeverFallBack, says: "With “never fall back to the CPU” the CPU does not stand in for another device.", turnDown: standIn, set: fallingBack},
@@ -150,13 +151,18 @@ func cannotRun(e *evaluation, d *DeviceFacts) string {
 }
 
 func tooLong(e *evaluation, d *DeviceFacts) string {
-	limit := e.promptLimit(d)
-	if limit == 0 || e.Request.PromptTokens <= limit {
-		return ""
-	}
 	assumed := ""
 	if d.Assumed {
 		assumed = " (assumed)"
+	}
+	limit := e.promptLimit(d)
+	if limit == 0 || e.Request.PromptTokens <= limit {
+		window := e.window(d)
+		if !e.whole || window == 0 || e.Request.PromptTokens+e.Request.MaxTokens <= window {
+			return ""
+		}
+		return fmt.Sprintf("a prompt of %s and an answer of up to %s do not fit %s %s%s", thousands(e.Request.PromptTokens),
+			thousands(e.Request.MaxTokens), thes(d.Device), thousands(window), assumed)
 	}
 	return fmt.Sprintf("%s are more than %s %s%s", promptTokens(e.Request.PromptTokens), thes(d.Device), thousands(limit), assumed)
 }
@@ -167,10 +173,7 @@ func (e *evaluation) promptLimit(d *DeviceFacts) int {
 	if e.Request.Embedding {
 		return 0
 	}
-	limit, room, answer := d.PromptLimit, d.ContextLimit, 1
-	if room == 0 || e.Model.ContextLength > 0 && e.Model.ContextLength < room {
-		room = e.Model.ContextLength
-	}
+	limit, room, answer := d.PromptLimit, e.room(d), 1
 	if d.Class == llm.NPU {
 		if limit == 0 {
 			limit = e.Policy.NPUPromptLimit
@@ -179,7 +182,6 @@ func (e *evaluation) promptLimit(d *DeviceFacts) int {
 		if e.Request.MaxTokens > 0 {
 			answer = min(answer, e.Request.MaxTokens)
 		}
-		room++ // an NPU's context limit counts its cache's places, and the last token of an answer takes none
 	}
 	switch {
 	case room <= 1:
@@ -188,6 +190,37 @@ func (e *evaluation) promptLimit(d *DeviceFacts) int {
 		return max(1, room-answer)
 	}
 	return max(1, min(limit, room-answer))
+}
+
+// room is the most tokens of prompt and answer together that d's context limit has places for; 1 or 0 when it is not known.
+func (e *evaluation) room(d *DeviceFacts) int {
+	room := d.ContextLimit
+	if room == 0 || e.Model.ContextLength > 0 && e.Model.ContextLength < room {
+		room = e.Model.ContextLength
+	}
+	if d.Class == llm.NPU {
+		room++ // an NPU's context limit counts its cache's places, and the last token of an answer takes none
+	}
+	return room
+}
+
+// window is the most tokens of prompt and answer together on d; 0 when that is not known. What an NPU has not compiled yet will
+// have room for its prompt limit and the reserve, however long the model's own context is.
+func (e *evaluation) window(d *DeviceFacts) int {
+	if e.Request.Embedding {
+		return 0
+	}
+	room := e.room(d)
+	if d.Class == llm.NPU && (d.Assumed || d.ContextLimit == 0) {
+		compiled := cmp.Or(d.PromptLimit, e.Policy.NPUPromptLimit) + e.Policy.NPUReserve
+		if room <= 1 || compiled < room {
+			room = compiled
+		}
+	}
+	if room <= 1 {
+		return 0
+	}
+	return room
 }
 
 func wrong(e *evaluation, d *DeviceFacts) string {

@@ -88,7 +88,7 @@ func TestExplainTakesEveryDialectAndRunsNothing(t *testing.T) {
 		assert.Equal(t, c.as, got["as"], c.body)
 		assert.Equal(t, "run", got["would"], c.body)
 		assert.Equal(t, "NPU", got["device"], c.body)
-		assert.Equal(t, "npu-prompt-limit/1024", got["policy_id"], c.body)
+		assert.Equal(t, "preference/NPU,GPU,CPU", got["policy_id"], c.body)
 		assert.Len(t, got["devices"], 2)
 	}
 	assert.Zero(t, r.count(), "nothing ran")
