@@ -182,7 +182,7 @@ func TestThreeCrashesAreKeptOverARestart(t *testing.T) { // field report 4
 	b, _ = start(t, home)
 	eventually(t, "the devices are there", func() bool { return len(b.Status().Devices) > 0 })
 	assert.Contains(t, factsOf(b, "curl").Devices[0].Quarantined, "crashed")
-	assert.Contains(t, b.Status().Devices[0].Note, "kept off this device")
+	assert.Contains(t, b.Status().Devices[0].Note, "still runs on this device, since no other can take it", "it is the only one")
 	_, err := b.Release("mock:0", "")
 	require.NoError(t, err)
 	assert.Empty(t, factsOf(b, "curl").Devices[0].Quarantined)

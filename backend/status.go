@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/backend/cards"
 	"signalbox/backend/engine"
+	"signalbox/backend/llm"
+	"signalbox/backend/models"
 	"signalbox/backend/ollama"
 	"signalbox/backend/router"
 	"signalbox/backend/server"
@@ -113,13 +116,35 @@ func (b *Backend) notes(s engine.State) []string {
 			continue
 		}
 		if c.Quarantined != "" {
-			list = append(list, c.Model+" is kept off this device: "+c.Quarantined+".")
+			kept := c.Model + " is kept off this device"
+			if b.lastFor(c, s.Device) {
+				kept = c.Model + " still runs on this device, since no other can take it"
+			}
+			list = append(list, kept+": "+c.Quarantined+".")
 		}
 		if wrongly := c.Wrongly(); wrongly != "" {
 			list = append(list, c.Model+" answers wrongly on this device: "+wrongly+".")
 		}
 	}
 	return list
+}
+
+// lastFor tells whether quarantine leaves a model no other device: then the router keeps it on this one.
+func (b *Backend) lastFor(c cards.Card, device llm.Device) bool {
+	for _, other := range b.engine.current().States() {
+		if other.Device == device || other.Absent != "" || other.Quarantined[c.Model] != "" {
+			continue
+		}
+		card, known := b.knowledge.cards.Get(c.Model, other.Device.ID(), b.knowledge.basis(c.Digest, other.Device))
+		if known && (card.Quarantined != "" || card.Wrongly() != "") {
+			continue
+		}
+		if model, err := b.library.Find(c.Model); err == nil && other.Device.Class == llm.NPU && (!model.NPU.OK || model.Kind == models.KindEmbedding) {
+			continue
+		}
+		return false
+	}
+	return true
 }
 
 // runtimeStatus says whether the native libraries are there.

@@ -13,8 +13,9 @@ import (
 // child is a running engine process of a lane. Engine.mu guards all but process and gone.
 type child struct {
 	*process
-	gone chan struct{} // closed when it has ended and all is written down
-	exit *Exit         // set when gone is closed; without a phase
+	started time.Time
+	gone    chan struct{} // closed when it has ended and all is written down
+	exit    *Exit         // set when gone is closed; without a phase
 
 	models  map[string]*model
 	working map[*work]struct{}
@@ -43,7 +44,7 @@ type starting struct {
 }
 
 // acquire returns the lane's child with w among its work, and starts one where none is. waiting is called on this goroutine
-// when it takes a pause after crashes.
+// when it takes a pause after failures.
 func (l *lane) acquire(ctx context.Context, w *work, waiting func(since time.Time)) (*child, error) {
 	e := l.engine
 	for {
@@ -96,7 +97,7 @@ func await(ctx context.Context, e *Engine, done <-chan struct{}) error {
 	}
 }
 
-// begin starts the child, after the pause that crashes have earned.
+// begin starts the child, after the pause that failed starts and loads have earned.
 func (l *lane) begin(s *starting) {
 	e := l.engine
 	e.mu.Lock()
@@ -118,7 +119,7 @@ func (l *lane) begin(s *starting) {
 		e.log.Warn("engine process did not start", "device", l.device.ID(), "error", err)
 		return
 	}
-	c := &child{process: p, gone: make(chan struct{}), models: map[string]*model{}, working: map[*work]struct{}{}}
+	c := &child{process: p, started: time.Now(), gone: make(chan struct{}), models: map[string]*model{}, working: map[*work]struct{}{}}
 	l.child = c
 	e.going.Go(func() { l.watch(c) }) // this goroutine is one of going: Close still waits
 	if e.closed {
@@ -150,7 +151,32 @@ func after(d time.Duration) <-chan struct{} {
 
 const longestPause = time.Minute
 
-// failed counts an end that we did not cause. The first restart follows at once, the next ones wait longer and longer.
+// youth is how long a child that ends without any work counts as one that did not start well.
+const youth = 5 * time.Second
+
+// count counts the end of a child where the next one may well end the same way: one that ended in a load, or soon after its start
+// without any work. What a request made crash starts fine: others need not wait for the next child because of it.
+func (l *lane) count(c *child) {
+	loading, preparing := false, false
+	for w := range c.working {
+		switch w.phase {
+		case phasePrefill, phaseDecode, phaseEmbed:
+			l.failures = max(l.failures, 1) // so that the lane is seen to restart
+			return
+		case phasePrepare:
+			preparing = true
+		default:
+			loading = true
+		}
+	}
+	if loading || !preparing && time.Since(c.started) < youth {
+		l.failed()
+		return
+	}
+	l.failures = max(l.failures, 1)
+}
+
+// failed counts a start or a load that failed. The first restart follows at once, the next ones wait longer and longer.
 func (l *lane) failed() {
 	l.failures++
 	if l.failures < 2 {
@@ -271,10 +297,10 @@ func (l *lane) watch(c *child) {
 		if why := c.client.Reason(); !errors.Is(why, pipe.ErrEnded) && !exit.Fault {
 			exit.Reason = why.Error()
 		}
-		l.failed()
+		l.count(c)
 		e.log.Warn("engine process ended", "device", l.device.ID(), "status", exit.Status, "reason", exit.Reason, "stderr", ended.tail)
 	} else if c.blamed {
-		l.failed()
+		l.count(c)
 	}
 	if exit.Stuck {
 		e.log.Error("engine process cannot be ended", "device", l.device.ID(), "pid", c.pid, "status", exit.Status)

@@ -44,7 +44,7 @@ type Options struct {
 	HangLimit   time.Duration // a child still busy with a cancelled request after that is replaced: 30 s
 	KillLimit   time.Duration // a child that was killed and has not ended after that is given up: 10 s
 	Silence     time.Duration // a child that answers no pings for so long is dead: 30 s
-	Pause       time.Duration // before the second restart in a row; doubles up to a minute: 1 s
+	Pause       time.Duration // before the second restart in a row after failed starts or loads; doubles up to a minute: 1 s
 	FaultWindow time.Duration // three faults of a model on a device within it are a quarantine: 1 h
 
 	Known func(llm.Device) Known // what is known already about a device; it must not ask the engine; nil: nothing

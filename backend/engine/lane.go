@@ -24,7 +24,7 @@ type lane struct {
 
 	child    *child    // nil: none
 	starting *starting // nil: no start is under way
-	failures int       // ends that we did not cause, since the last success
+	failures int       // starts and loads that failed since the last success; at least 1 after a crash
 	earliest time.Time // no start before
 
 	speeds      map[string]Speed

@@ -102,7 +102,7 @@ func TestPausesGrowUntilSomethingSucceeds(t *testing.T) {
 	b := openReal(t, engine.Options{Pause: 50 * time.Millisecond})
 	started := time.Now()
 	for range 4 {
-		_, err := b.run(t.Context(), job(0, "m", "[[die]]"))
+		_, err := b.run(t.Context(), job(0, "fake:die-load", "hello"))
 		exitOf(t, err)
 	}
 	assert.GreaterOrEqual(t, time.Since(started), 150*time.Millisecond, "0, then 50, then 100 ms")
@@ -112,12 +112,29 @@ func TestPausesGrowUntilSomethingSucceeds(t *testing.T) {
 	_, err := b.run(t.Context(), j)
 	require.NoError(t, err)
 	assert.Equal(t, "restarting the engine process", phases[0])
-	_, err = b.run(t.Context(), job(0, "m", "[[die]]"))
+	_, err = b.run(t.Context(), job(0, "fake:die-load", "hello"))
 	exitOf(t, err)
 	started = time.Now()
-	_, err = b.run(t.Context(), job(0, "m", "[[die]]"))
+	_, err = b.run(t.Context(), job(0, "fake:die-load", "hello"))
 	exitOf(t, err)
 	assert.Less(t, time.Since(started), 10*time.Second)
+}
+
+// A prompt that crashes the runtime makes nobody else wait: the process starts fine each time.
+func TestACrashingPromptDoesNotHoldUpOthers(t *testing.T) {
+	b := openReal(t, engine.Options{Pause: time.Hour})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for _, prompt := range []string{"[[die-prefill]]", "[[die-after 1]]", "[[die]]", "[[die]]"} {
+		_, err := b.run(ctx, job(0, "m", prompt))
+		assert.True(t, exitOf(t, err).Fault)
+	}
+	for i := range 3 {
+		_, err := b.Prepare(ctx, llm.PrepareRequest{Model: llm.ModelRef{Name: "m"}, Prompt: fmt.Sprint("[[die-prepare]]", i)})
+		exitOf(t, err)
+	}
+	_, err := b.run(ctx, job(0, "m", "hello"))
+	require.NoError(t, err)
 }
 
 func TestQuarantineNeedsThreeFaultsWithDifferentCauses(t *testing.T) {
