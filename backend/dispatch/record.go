@@ -52,8 +52,8 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 		r.CostEstimate.DeviceSeconds = &busy
 	}
 	r.CostEstimate.EnergyJoules = t.times.Joules
-	if t.shortened(stats, err) {
-		r.Clamped = append(slices.Clip(r.Clamped), answerField(t.call.Route))
+	if field := answerField(t.call.Route); t.shortened(stats, err) && !slices.Contains(r.Clamped, field) {
+		r.Clamped = append(slices.Clip(r.Clamped), field)
 	}
 }
 
