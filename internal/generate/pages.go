@@ -127,7 +127,11 @@ func (p *pages) take(n int) ([]int32, error) {
 	total, missing := len(p.users), n-len(p.free)
 	p.mu.Unlock()
 	if missing > 0 {
-		if err := p.grow(max(total+missing, total*3/2)); err != nil {
+		err := p.grow(max(total+missing, total*3/2))
+		if err != nil {
+			err = p.grow(total + missing)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -175,7 +179,7 @@ func (p *pages) memory(slots []*slot) int64 {
 	return int64(len(seen)) * p.bytes
 }
 
-// run computes tokens as those that follow the first past ones in blocks.
+// run computes tokens as those that follow the first past ones in blocks. What it returns is valid until the next run.
 func (p *pages) run(blocks []int32, past int, tokens []int32) ([]float32, error) {
 	n := len(tokens)
 	ids, err := p.ids.resize(p.lib, p.request, int64(n))
@@ -239,6 +243,7 @@ type paged struct {
 	pages  *pages
 	blocks []int32
 	seen   int
+	row    []float32 // its last logits: those in the request are overwritten by the next conversation's
 }
 
 func (s *paged) entries() int { return s.seen }
@@ -256,7 +261,8 @@ func (s *paged) feed(_ *chat, tokens []int32) ([]float32, error) {
 		return nil, err
 	}
 	s.seen += len(tokens)
-	return row, nil
+	s.row = append(s.row[:0], row...)
+	return s.row, nil
 }
 
 // reuse shares whole blocks: one that is filled further by each of two conversations cannot be. The conversation itself stays as it

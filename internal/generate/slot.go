@@ -16,7 +16,7 @@ type slot struct {
 // cache is the memory of the tokens that a model has seen.
 type cache interface {
 	// feed runs the model over tokens on top of the cache and returns the logits for the token that follows them. They are valid
-	// until the model's next inference. On error the cache is in doubt: it must be closed.
+	// until this cache is fed again, whatever others do meanwhile. On error the cache is in doubt: it must be closed.
 	feed(c *chat, tokens []int32) ([]float32, error)
 	// reuse gives a cache of the first n tokens, or of a few less, kept. It is the same cache, with the rest dropped, or another
 	// one that shares what they have in common.

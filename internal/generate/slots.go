@@ -70,6 +70,14 @@ func (p *slots) keep(s *slot, owner string) {
 		s.close()
 		return
 	}
+	// What s covers wholly is of no more use: a prompt asked again would fill the memory with copies.
+	p.idle = slices.DeleteFunc(p.idle, func(old *slot) bool {
+		covered := old.owner == owner && common(old.tokens, s.tokens) == len(old.tokens)
+		if covered {
+			old.close()
+		}
+		return covered
+	})
 	p.idle = append(p.idle, s)
 	for len(p.idle) > 1 && p.bytes(p.idle) > p.limit {
 		p.idle[0].close()
