@@ -44,7 +44,7 @@ func Decide(facts Facts) (Decision, error) {
 	e := &evaluation{Facts: &facts, pin: p, order: facts.inOrder()}
 	e.whole = facts.Request.MaxTokens > 0
 	e.wish()
-	if able, _ := e.pass(); able == nil && e.whole { // a cap as high as agents send it, a pin, or no other device: it is cut
+	if able, _ := e.pass(); able == nil && e.whole { // a pin, or no other device: it is cut
 		e.whole = false
 		e.wish()
 	}

@@ -150,6 +150,10 @@ func cannotRun(e *evaluation, d *DeviceFacts) string {
 	return ""
 }
 
+// longAnswer is the answer that room is made for when more is asked: agents send 4,096 or 32,000 with each request, as a cap and not as a
+// wish, and an NPU would never be used; few answers are longer than this.
+const longAnswer = 1024
+
 func tooLong(e *evaluation, d *DeviceFacts) string {
 	assumed := ""
 	if d.Assumed {
@@ -158,11 +162,12 @@ func tooLong(e *evaluation, d *DeviceFacts) string {
 	limit := e.promptLimit(d)
 	if limit == 0 || e.Request.PromptTokens <= limit {
 		window := e.window(d)
-		if !e.whole || window == 0 || e.Request.PromptTokens+e.Request.MaxTokens <= window {
+		wanted := min(e.Request.MaxTokens, longAnswer)
+		if !e.whole || window == 0 || e.Request.PromptTokens+wanted <= window {
 			return ""
 		}
 		return fmt.Sprintf("a prompt of %s and an answer of up to %s do not fit %s %s%s", thousands(e.Request.PromptTokens),
-			thousands(e.Request.MaxTokens), thes(d.Device), thousands(window), assumed)
+			thousands(wanted), thes(d.Device), thousands(window), assumed)
 	}
 	return fmt.Sprintf("%s are more than %s %s%s", promptTokens(e.Request.PromptTokens), thes(d.Device), thousands(limit), assumed)
 }
