@@ -74,13 +74,13 @@ func bombs(t testing.TB) (list []bomb) {
 	}
 
 	for name, b := range map[string]bomb{
-		"n":             {path: "/v1/chat/completions", body: `{"model":"smollm2:135m","messages":[{"role":"user","content":"x"}],"n":1e9}`},
-		"best_of":       {path: "/v1/completions", body: `{"model":"smollm2:135m","prompt":"x","best_of":1e9}`},
-		"prompts":       {path: "/v1/completions", body: `{"model":"smollm2:135m","prompt":[` + repeated(`"x"`, 1_000_000, ",") + `]}`},
-		"stops":         {path: "/v1/completions", body: `{"model":"smollm2:135m","prompt":"x","stop":[` + repeated(`"x"`, 1_000_000, ",") + `]}`},
-		"top_logprobs":  {path: "/api/generate", body: `{"model":"smollm2:135m","prompt":"x","top_logprobs":1e9}`},
-		"texts":         {path: "/api/embed", body: `{"model":"all-minilm","input":[` + repeated(`"x"`, 1_000_000, ",") + `]}`},
-		"the window":    {path: "/api/generate", clamped: true, body: `{"model":"smollm2:135m","prompt":"x","stream":false,"keep_alive":1e300,"options":{"num_ctx":1e12,"num_keep":-1e12,"num_predict":2,"top_k":1e300,"temperature":1e300,"seed":1e300,"repeat_last_n":1e300}}`},
+		"n":            {path: "/v1/chat/completions", body: `{"model":"smollm2:135m","messages":[{"role":"user","content":"x"}],"n":1e9}`},
+		"best_of":      {path: "/v1/completions", body: `{"model":"smollm2:135m","prompt":"x","best_of":1e9}`},
+		"prompts":      {path: "/v1/completions", body: `{"model":"smollm2:135m","prompt":[` + repeated(`"x"`, 1_000_000, ",") + `]}`},
+		"stops":        {path: "/v1/completions", body: `{"model":"smollm2:135m","prompt":"x","stop":[` + repeated(`"x"`, 1_000_000, ",") + `]}`},
+		"top_logprobs": {path: "/api/generate", body: `{"model":"smollm2:135m","prompt":"x","top_logprobs":1e9}`},
+		"texts":        {path: "/api/embed", body: `{"model":"all-minilm","input":[` + repeated(`"x"`, 1_000_000, ",") + `]}`},
+		"the window":   {path: "/api/generate", clamped: true, body: `{"model":"smollm2:135m","prompt":"x","stream":false,"keep_alive":1e300,"options":{"num_ctx":1e12,"num_keep":-1e12,"num_predict":2,"top_k":1e300,"temperature":1e300,"seed":1e300,"repeat_last_n":1e300}}`},
 		// Asked "x" the model may write thousands of digits, and no stop.
 		"tokens wanted": {path: "/v1/messages", clamped: true, body: `{"model":"smollm2:135m","max_tokens":1e300,"stop_sequences":[" ","e","a"],"messages":[{"role":"user","content":"What is the capital of France?"}]}`},
 	} {
