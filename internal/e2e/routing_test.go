@@ -276,18 +276,18 @@ func TestThreeCrashesCloseADeviceUntilItIsReleased(t *testing.T) {
 	for range 5 {
 		crash("[[die]] a")
 	}
-	assert.NotContains(t, s.note(), "kept off", "one poisoned request says nothing about a device")
+	assert.NotContains(t, s.note(), "crashed", "one poisoned request says nothing about a device")
 	crash("[[die]] b")
 	crash("[[die]] c")
-	assert.Contains(t, s.note(), "kept off this device")
+	assert.Contains(t, s.note(), "still runs on this device, since no other can take it")
 	resp, _ := s.Post("/api/chat", chat("hello", nil))
 	assert.Equal(t, 200, resp.StatusCode, "it is the last usable device")
 	s.Stop()
 
 	s = Start(t, []string{"SIGNALBOX_HOME=" + home}, "--engine", "fake")
-	Eventually(t, 10*time.Second, "it is known at the next start", func() bool { return strings.Contains(s.note(), "kept off this device") })
+	Eventually(t, 10*time.Second, "it is known at the next start", func() bool { return strings.Contains(s.note(), "still runs on this device, since no other can take it") })
 	s.Send("POST", "/ui/devices/mock:0/release", struct{}{}, nil)
-	assert.NotContains(t, s.note(), "kept off")
+	assert.NotContains(t, s.note(), "crashed")
 }
 
 func (s *Server) note() string {
