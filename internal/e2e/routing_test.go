@@ -127,6 +127,7 @@ func TestJournalThatCannotBeUsedStopsNobody(t *testing.T) {
 		s := Start(t, nil, "--engine", "fake")
 		resp, _ := s.Post("/api/chat", chat("hello", nil))
 		assert.Equal(t, 200, resp.StatusCode)
+		Eventually(t, 10*time.Second, "the first one is in the file", func() bool { return kept(s.Home) == 1 }) // what waits would come into the new one
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			require.NoError(t, os.Remove(filepath.Join(s.Home, "journal.db"+suffix)))
 		}
