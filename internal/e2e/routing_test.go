@@ -286,7 +286,9 @@ func TestThreeCrashesCloseADeviceUntilItIsReleased(t *testing.T) {
 	s.Stop()
 
 	s = Start(t, []string{"SIGNALBOX_HOME=" + home}, "--engine", "fake")
-	Eventually(t, 10*time.Second, "it is known at the next start", func() bool { return strings.Contains(s.note(), "still runs on this device, since no other can take it") })
+	Eventually(t, 10*time.Second, "it is known at the next start", func() bool {
+		return strings.Contains(s.note(), "still runs on this device, since no other can take it")
+	})
 	s.Send("POST", "/ui/devices/mock:0/release", struct{}{}, nil)
 	assert.NotContains(t, s.note(), "crashed")
 }
