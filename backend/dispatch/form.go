@@ -29,7 +29,7 @@ type form struct {
 // newForm works out the form. Route tells by which names the caller knows its fields.
 func newForm(model models.Model, req llm.Request, route string) *form {
 	f := &form{
-		request: req, limit: -1, field: formatField(route),
+		request: req, limit: -1, field: fieldsOf(route).format,
 		style: toolcall.Detect(cmp.Or(req.Template, model.Template)),
 		plain: req.Raw || req.Suffix != "",
 		prepared: llm.PrepareRequest{
@@ -44,34 +44,8 @@ func newForm(model models.Model, req llm.Request, route string) *form {
 		f.tools = req.Tools
 	}
 	f.prepared.Messages, f.prepared.Tools = f.style.Conversation(conversation(req), f.tools)
-	f.think(thinkField(route))
+	f.think(fieldsOf(route).think)
 	return f
-}
-
-// thinkField is the caller's name for the wish to think.
-func thinkField(route string) string {
-	switch {
-	case strings.HasPrefix(route, "/api/"):
-		return "think"
-	case strings.HasPrefix(route, "/v1/messages"):
-		return "thinking"
-	case strings.HasPrefix(route, "/v1/responses"):
-		return "reasoning"
-	}
-	return "reasoning_effort"
-}
-
-// formatField is the caller's name for the form that it wants of the answer.
-func formatField(route string) string {
-	switch {
-	case strings.HasPrefix(route, "/api/"):
-		return "format"
-	case strings.HasPrefix(route, "/v1/messages"):
-		return "output_config"
-	case strings.HasPrefix(route, "/v1/responses"):
-		return "text"
-	}
-	return "response_format"
 }
 
 // think puts the wish to think, or not to, into what the model understands. A template that has no switch still has an end

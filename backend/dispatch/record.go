@@ -52,7 +52,7 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 		r.CostEstimate.DeviceSeconds = &busy
 	}
 	r.CostEstimate.EnergyJoules = t.times.Joules
-	if field := answerField(t.call.Route); t.shortened(stats, err) && !slices.Contains(r.Clamped, field) {
+	if field := fieldsOf(t.call.Route).answer; t.shortened(stats, err) && !slices.Contains(r.Clamped, field) {
 		r.Clamped = append(slices.Clip(r.Clamped), field)
 	}
 }
@@ -62,17 +62,6 @@ func (t *trip) shortened(stats llm.Stats, err error) bool {
 	asked := t.call.Request.MaxTokens
 	ended := err == nil && stats.Finish == llm.FinishLength && (asked == 0 || stats.CompletionTokens < asked)
 	return ended || t.room > 0 && asked > t.room
-}
-
-// answerField is the caller's name for the most tokens of an answer.
-func answerField(route string) string {
-	switch {
-	case strings.HasPrefix(route, "/api/"):
-		return "options.num_predict"
-	case strings.HasPrefix(route, "/v1/responses"):
-		return "max_output_tokens"
-	}
-	return "max_tokens"
 }
 
 func outcome(stats llm.Stats, err error) llm.Outcome {
