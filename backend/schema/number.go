@@ -30,11 +30,7 @@ func numeric(f *flat, t string) (string, error) {
 	if t == "integer" || step != nil {
 		return f.integers(step)
 	}
-	from, fromOpen, err := f.end("minimum", "exclusiveMinimum", 1)
-	if err != nil {
-		return "", err
-	}
-	to, toOpen, err := f.end("maximum", "exclusiveMaximum", -1)
+	from, fromOpen, to, toOpen, err := f.ends()
 	if err != nil {
 		return "", err
 	}
@@ -51,6 +47,15 @@ func numeric(f *flat, t string) (string, error) {
 		return "", nothing(f.at, "no number is in the range")
 	}
 	return b.String(), nil
+}
+
+// ends are the two ends of the range of numbers; nil where there is none, open where the end itself is not in it.
+func (f *flat) ends() (from *big.Rat, fromOpen bool, to *big.Rat, toOpen bool, err error) {
+	if from, fromOpen, err = f.end("minimum", "exclusiveMinimum", 1); err != nil {
+		return nil, false, nil, false, err
+	}
+	to, toOpen, err = f.end("maximum", "exclusiveMaximum", -1)
+	return from, fromOpen, to, toOpen, err
 }
 
 // writeEnd writes one end of a range, moved inwards to six digits behind the point.
@@ -133,11 +138,7 @@ func (f *flat) step(t string) (*big.Int, error) {
 
 // integers writes a schema of whole numbers.
 func (f *flat) integers(step *big.Int) (string, error) {
-	from, fromOpen, err := f.end("minimum", "exclusiveMinimum", 1)
-	if err != nil {
-		return "", err
-	}
-	to, toOpen, err := f.end("maximum", "exclusiveMaximum", -1)
+	from, fromOpen, to, toOpen, err := f.ends()
 	if err != nil {
 		return "", err
 	}
