@@ -294,11 +294,14 @@ func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts, pa
 	if err := ir.SliceHead(g, page); err != nil {
 		r.options.Log.Warn("the head is not sliced: prompts take about twice the time", "model", ref.Name, "reason", err)
 	}
-	m, err = readChanged(core, g, weights)
-	if err == nil && page {
-		err = r.page(m, path)
+	if m, err = readChanged(core, g, weights); err != nil || !page {
+		return m, e, page, err
 	}
-	return m, e, page, err
+	if err := r.page(m, path); err != nil {
+		m.Close()
+		return nil, e, page, err
+	}
+	return m, e, page, nil
 }
 
 // page pages the model's attention. Should that end the process, against what canPage saw, then the note that it leaves keeps the next

@@ -20,8 +20,7 @@ type pages struct {
 	lib     *openvino.Library
 	request *openvino.Request
 	layers  []layer
-	block   int   // tokens in a block
-	bytes   int64 // of a block, in all layers
+	block   int // tokens in a block
 
 	ids, places input[int64] // [n]
 	wanted      input[int64] // [1, 1]; only with a sliced head
@@ -33,6 +32,7 @@ type pages struct {
 	logits      logits
 
 	mu    sync.Mutex
+	bytes int64   // of a block, in all layers; guarded by mu
 	users []int32 // of each block; guarded by mu
 	free  []int32 // blocks that nobody uses; guarded by mu
 }

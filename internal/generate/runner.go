@@ -7,8 +7,8 @@
 //	prompt, err := r.Prepare(ctx, llm.PrepareRequest{Model: ref, Messages: messages})
 //	stats, err := r.Generate(ctx, llm.GenerateRequest{Model: ref, Tokens: prompt.Tokens, ...}, emit)
 //
-// How it works. Each answer has a slot: an infer request with the KV cache of one conversation. On CPU and GPU the answers
-// that run at once take turns on the device, one inference each, first come first served; the NPU has one slot, and one
+// How it works. Each answer has a slot with the KV cache of one conversation: on the CPU blocks of one cache that all conversations
+// share, where the model's attention can be paged, else the states of an infer request. On CPU and GPU the answers that run at once take turns on the device, one inference each, first come first served; the NPU has one slot, and one
 // answer at a time. When an answer has ended its slot is kept, so that the next turn of the conversation need not compute
 // it again. A native call is never interrupted: cancelling takes effect at the next inference boundary.
 package generate
@@ -34,7 +34,7 @@ type Options struct {
 	CacheDir     string              // compiled models are kept here; empty: not kept
 	Driver       string              // version of the device's driver: part of what a compiled model depends on; empty: not known
 	SlotMemory   int64               // bytes for the KV caches of conversations that are not running, usually DefaultSlotMemory; 0: none is kept
-	PrefillLimit int                 // most prompt tokens in one inference; 0: 2048
+	PrefillLimit int                 // most prompt tokens in one inference; 0: 2048. Paged attention takes fewer
 	Properties   openvino.Properties // compile properties that override ours, for measuring
 	States       bool                // keep KV caches in the states of infer requests, not in pages, for comparing
 	Log          *slog.Logger        // nil: none

@@ -17,9 +17,9 @@ type slots struct {
 	closed bool    // guarded by mu
 }
 
-// find takes the owner's slot whose tokens agree longest with the beginning of tokens, for which cheaper says that going on
-// from keep tokens is cheaper than a new beginning; the slot has these tokens, or a few less, and no others. It returns nil when
-// there is none.
+// find gives a slot to go on in: the owner's whose tokens agree longest with the beginning of tokens, if cheaper says that going on from
+// keep of them is cheaper than a new beginning. It has these tokens, or a few less, and no others; where the cache can be shared it is
+// a new slot, and the one it was found in stays. It returns nil when there is none.
 func (p *slots) find(owner string, tokens []int32, cheaper func(s *slot, keep int) bool) (*slot, int) {
 	if owner == "" {
 		return nil, 0 // nobody in particular: not even with itself

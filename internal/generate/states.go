@@ -124,9 +124,10 @@ func (s *states) feed(c *chat, tokens []int32) ([]float32, error) {
 func (s *states) close() {
 	s.logits.close()
 	s.request.Close()
-	for _, t := range []*openvino.Tensor{s.ids.tensor, s.mask.tensor, s.places.tensor, s.wanted.tensor, s.beam} {
-		if t != nil {
-			t.Close()
-		}
+	for _, in := range []*input[int64]{&s.ids, &s.mask, &s.places, &s.wanted} {
+		in.close()
+	}
+	if s.beam != nil {
+		s.beam.Close()
 	}
 }
