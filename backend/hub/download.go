@@ -102,8 +102,16 @@ func (d *download) once(ctx context.Context) (sum string, err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { d.fail(context.Cause(ctx)) })
-	defer stop()
+	told := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(told)
+		d.fail(context.Cause(ctx))
+	})
+	defer func() {
+		if !stop() {
+			<-told // else it could fail the next round, which begins with the same download
+		}
+	}()
 
 	workers := min(d.client.o.Parts, len(d.state.at))
 	var group sync.WaitGroup
