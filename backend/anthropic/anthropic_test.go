@@ -13,6 +13,7 @@ import (
 	"signalbox/backend/anthropic"
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
+	"signalbox/backend/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -134,4 +135,23 @@ func FuzzRequests(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAnAnswerThatTheContextEndedIsToldFromOneThatTheLimitDid(t *testing.T) {
+	for name, c := range map[string]struct {
+		clamped []string
+		finish  llm.Finish
+		want    string
+	}{
+		"the limit":                   {nil, llm.FinishLength, "max_tokens"},
+		"another field was cut":       {[]string{"top_p"}, llm.FinishLength, "max_tokens"},
+		"the context":                 {[]string{"max_tokens"}, llm.FinishLength, "model_context_window_exceeded"},
+		"less room, and its own end":  {[]string{"max_tokens"}, llm.FinishStop, "end_turn"},
+		"less room, and a tool calls": {[]string{"max_tokens"}, llm.FinishTools, "tool_use"},
+	} {
+		rec, stats := llm.Record{Clamped: c.clamped}, llm.Stats{Finish: c.finish}
+		want := `"stop_reason":"` + c.want + `"`
+		assert.Contains(t, string((&anthropic.Message{}).Whole(new(wire.Parts), rec, stats)), want, name)
+		assert.Contains(t, string((&anthropic.Message{}).Done(rec, stats)), want, name)
+	}
 }

@@ -134,7 +134,7 @@ func (m *Message) Done(rec llm.Record, stats llm.Stats) []byte {
 		out = m.steps([]wire.Step{{What: wire.Open}, {What: wire.Close}})
 	}
 	out = append(out, m.steps(m.parts.End())...)
-	reason, sequence := m.stopReason(stats)
+	reason, sequence := m.stopReason(rec, stats)
 	u := usageOf(stats)
 	out = append(out, send(event{Type: "message_delta", Delta: struct {
 		StopReason   string  `json:"stop_reason"`
@@ -154,7 +154,7 @@ func (m *Message) Whole(answer *wire.Parts, rec llm.Record, stats llm.Stats) []b
 	if len(whole.Content) == 0 {
 		whole.Content = append(whole.Content, textBlock{Type: "text"})
 	}
-	reason, sequence := m.stopReason(stats)
+	reason, sequence := m.stopReason(rec, stats)
 	whole.StopReason, whole.StopSequence, whole.Usage, whole.Record = &reason, sequence, usageOf(stats), &rec
 	return marshal(whole)
 }
@@ -175,8 +175,12 @@ func (m *Message) message() message {
 	return message{ID: m.ID, Type: "message", Role: "assistant", Model: m.Model, Content: []any{}}
 }
 
-func (m *Message) stopReason(stats llm.Stats) (reason string, sequence *string) {
+// stopReason tells an answer that the model's context ended from one that the request's own limit did: the record names the limit
+// where there was less room than it allows.
+func (m *Message) stopReason(rec llm.Record, stats llm.Stats) (reason string, sequence *string) {
 	switch {
+	case stats.Finish == llm.FinishLength && slices.Contains(rec.Clamped, "max_tokens"):
+		return "model_context_window_exceeded", nil
 	case stats.Finish == llm.FinishLength:
 		return "max_tokens", nil
 	case stats.Finish == llm.FinishTools:
