@@ -30,10 +30,13 @@ type Call struct {
 type Answer struct {
 	// Begin is called once, before the first Delta: the device is decided, headers may go. It comes when a device gives the
 	// request its turn, or after 10 s of waiting with the device it waits for; from then on it stays on that device.
-	// It is nil for an answer that is given whole: that one may go to another device until its first Delta.
+	// It is nil for an answer that is given whole: that one may go to another device until its first Delta, and with Again to its end.
 	Begin func(llm.Record) error
 	// Delta is called for each piece, in order.
 	Delta func(llm.Delta) error
+	// Again says that what Delta took is void, since a device failed and the request is tried once more. It is nil where the pieces
+	// are handed on as they come: then nothing is tried again after the first.
+	Again func()
 }
 
 // Library finds models by the names callers use.

@@ -5,15 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"signalbox/backend/engine"
+	"signalbox/backend/journal"
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
 	"signalbox/backend/router"
 )
 
-// attempt does a request's work on the device that was decided on. Where that fails before anything of the answer was
-// delivered, it is tried once more: on the next device, while no header has named the first, else on the same one again, where
+// attempt does a request's work on the device that was decided on. Where that fails before anything of the answer went to the
+// client, it is tried once more: on the next device, while no header has named the first, else on the same one again, where
 // that may help. That is when its process was ended by somebody else (a user, the system for want of memory, a suspend), or
 // crashed before it had the request: what a start or a load does depends on no request. A crash at the request itself would
 // only be repeated.
@@ -21,8 +23,8 @@ import (
 // The last failure is the answer. do sets t.times, which tell of both tries together afterwards.
 func (t *trip) attempt(ctx context.Context, model models.Model, decision router.Decision, do func(llm.Device) error) error {
 	err := do(decision.Device)
-	if !failed(err) || ctx.Err() != nil || !t.first.IsZero() {
-		return err
+	if !failed(err) || ctx.Err() != nil || !t.first.IsZero() && t.again == nil {
+		return advise(err)
 	}
 	device := decision.Device
 	next, noOther := t.choose(ctx, model, len(t.prompt.Tokens), map[string]string{device.ID(): clause(err)})
@@ -32,14 +34,41 @@ func (t *trip) attempt(ctx context.Context, model models.Model, decision router.
 	case blameless(err) || crashedBefore(err):
 		t.repeat(err)
 	default:
-		return err
+		return advise(err)
 	}
 	before := t.times
 	t.times = engine.Times{}
+	t.forget()
 	err = do(device)
 	t.times.Queue += before.Queue
 	t.times.Load += before.Load
-	return err
+	return advise(err)
+}
+
+// forget takes back what the first try delivered. Nobody has seen it.
+func (t *trip) forget() {
+	if t.first.IsZero() {
+		return
+	}
+	t.again()
+	t.first = time.Time{}
+	t.said.Reset()
+	t.live.Unanswered()
+	t.live.Update(func(e *journal.Entry) { e.TokensSoFar = 0 })
+}
+
+// advise says what to do about a process that somebody else ended: what is known of it is a signal's name. Several requests may
+// share the error, so this is another one.
+func advise(err error) error {
+	e, ok := err.(*llm.Error)
+	if !ok || e.Hint != "" || !blameless(err) {
+		return err
+	}
+	if exit, _ := errors.AsType[*engine.Exit](err); exit.Reason != "" {
+		return err
+	}
+	advised := *e
+	return advised.WithHint("something outside Signalbox ended it, as systems do when memory runs out; try again, and if it happens again, free some memory or choose a smaller model")
 }
 
 // failed tells a fault of a device from all else that ends a request.

@@ -152,3 +152,66 @@ func TestTheWaitForThePromptIsInTheRecord(t *testing.T) {
 		assert.InDelta(t, 16000, *record.PrepareMS, 1)
 	})
 }
+
+// An answer that is given whole is tried again also after its first piece: its client was sent nothing.
+func TestAnAnswerThatIsGivenWholeIsMadeAgain(t *testing.T) {
+	inDecode := engine.Exit{Status: "signal: segmentation fault", Phase: "decode", Fault: true}
+	killedInDecode := engine.Exit{Status: "signal: killed", Phase: "decode"}
+	for name, row := range map[string]struct {
+		devices []llm.Device
+		exit    engine.Exit
+		ran     []string
+		fails   bool
+	}{
+		"killed, the only one":  {[]llm.Device{cpu}, killedInDecode, []string{"CPU", "CPU"}, false},
+		"crashed, and a second": {[]llm.Device{npu, cpu}, inDecode, []string{"NPU", "CPU"}, false},
+		"crashed, the only one": {[]llm.Device{cpu}, inDecode, []string{"CPU"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ran []string
+			d, j := desk(t, func(ctx context.Context, job engine.Job) (llm.Stats, error) {
+				if ran = append(ran, job.Device.Label()); len(ran) == 1 {
+					_ = job.OnDelta(llm.Delta{Text: "half", Tokens: 1})
+					return llm.Stats{}, ended(job.Device, row.exit)
+				}
+				return say("hello")(ctx, job)
+			})
+			j.SetBodies(time.Hour)
+			eng := d.engine.(*fakeEngine)
+			eng.devices = nil
+			for _, device := range row.devices {
+				eng.devices = append(eng.devices, engine.State{Device: device})
+			}
+			var text string
+			whole := Answer{
+				Delta: func(d llm.Delta) error { text += d.Text; return nil },
+				Again: func() { text = "" },
+			}
+			record, _, err := d.Generate(t.Context(), call(), whole)
+			assert.Equal(t, row.ran, ran)
+			if row.fails {
+				require.Error(t, err)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, "hello", text)
+			assert.Equal(t, ran[1], record.ExecutionDevice)
+			body, err := j.Body("t")
+			require.NoError(t, err)
+			assert.Equal(t, "hello", body.Answer, "what was taken back is not kept")
+		})
+	}
+}
+
+func TestAProcessThatWasKilledSaysWhatToDo(t *testing.T) {
+	var exits []error
+	d, _ := desk(t, func(_ context.Context, job engine.Job) (llm.Stats, error) {
+		exits = append(exits, ended(job.Device, killedLate))
+		return llm.Stats{}, exits[len(exits)-1]
+	})
+	_, _, err := d.Generate(t.Context(), call(), (&heard{}).answer())
+	assert.ErrorContains(t, err, "ended by itself: signal: killed: something outside Signalbox ended it, as systems do when memory runs out; try again,")
+	for _, exit := range exits {
+		assert.NotContains(t, exit.Error(), "try again", "others may have the same error")
+	}
+}

@@ -32,6 +32,7 @@ type trip struct {
 	room   int  // tokens of answer that its device has room for; 0: unknown
 	model  llm.ModelRef
 	prompt llm.Prompt
+	again  func()          // the Answer's
 	said   strings.Builder // the answer, where the request wants its tokens
 	first  time.Time       // of the first piece; zero until then
 	ended  bool            // the record is complete
@@ -95,6 +96,7 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 		return llm.Stats{PromptTokens: n}, err
 	}
 	var stats llm.Stats
+	t.again = answer.Again
 	err = t.attempt(ctx, model, decision, func(device llm.Device) (err error) {
 		stats, err = t.run(ctx, model, device, generate, form.read(prompt, answer.Delta), answer)
 		return err

@@ -48,6 +48,15 @@ func (l *Live) Answered(text string) {
 	}
 }
 
+// Unanswered takes back what Answered gave: the answer is made again.
+func (l *Live) Unanswered() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.body != nil {
+		l.body.Answer = ""
+	}
+}
+
 func (e Entry) keepBody(ctx context.Context, tx *sql.Tx) error {
 	if e.body == nil {
 		return nil

@@ -27,15 +27,22 @@ func parseBody[T any](w *response, r *http.Request, parse func([]byte) (T, error
 
 // pinDevice takes the device from a header, for clients that can set nothing else. The body's own word comes first.
 func pinDevice(r *http.Request, req *llm.Request) error {
-	asked := r.Header.Get("X-Signalbox-Device")
-	if asked == "" || req.Device != "" {
+	if req.Device != "" {
 		return nil
 	}
-	id, ok := wire.Device(asked)
-	if !ok {
-		return llm.Errorf(llm.CodeInvalid, "the header X-Signalbox-Device must be npu, gpu or cpu, with a number behind it (gpu:1) where there are several, not %q", brief.Text(asked))
+	for _, asked := range r.Header.Values("X-Signalbox-Device") {
+		if asked == "" {
+			continue
+		}
+		id, ok := wire.Device(asked)
+		if !ok {
+			return llm.Errorf(llm.CodeInvalid, "the header X-Signalbox-Device must be npu, gpu or cpu, with a number behind it (gpu:1) where there are several, not %q", brief.Text(asked))
+		}
+		if req.Device != "" && req.Device != id {
+			return llm.Errorf(llm.CodeInvalid, "the header X-Signalbox-Device names %s and %s: send it once", req.Device, id)
+		}
+		req.Device = id
 	}
-	req.Device = id
 	return nil
 }
 

@@ -71,6 +71,7 @@ func (s *Server) collect(r *http.Request, call dispatch.Call) (*wire.Parts, llm.
 			answer.Add(d)
 			return nil
 		},
+		Again: func() { *answer = wire.Parts{} },
 	})
 	return answer, rec, stats, err
 }

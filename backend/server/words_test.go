@@ -1,15 +1,21 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"signalbox/backend/dispatch"
+	"signalbox/backend/llm"
 	"signalbox/backend/server"
 	"signalbox/internal/config"
 )
@@ -119,5 +125,50 @@ func TestALongNameIsNotSentBackWhole(t *testing.T) {
 		resp, text := do(t, "POST", r.public.URL+path, strings.Replace(strings.Replace(body, "%t", "false", 1), "smollm2:135m", long, 1))
 		assert.Contains(t, []int{400, 404}, resp.StatusCode, path)
 		assert.Less(t, len(text), 1000, path)
+	}
+}
+
+func TestAHeaderThatNamesTwoDevicesIsRefused(t *testing.T) {
+	r := newRig(t)
+	for path, body := range askers {
+		for _, c := range []struct {
+			devices []string
+			want    int
+		}{{[]string{"npu", "cpu"}, 400}, {[]string{"GPU.1", "gpu:1"}, 200}} {
+			req, err := http.NewRequest("POST", r.public.URL+path, strings.NewReader(fmt.Sprintf(body, false)))
+			require.NoError(t, err)
+			req.Header["X-Signalbox-Device"] = c.devices
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			require.NoError(t, err)
+			assert.Equal(t, c.want, resp.StatusCode, "%s %v: %s", path, c.devices, text)
+			if c.want == 400 {
+				assert.Contains(t, string(text), "the header X-Signalbox-Device names npu and cpu: send it once")
+			}
+		}
+	}
+}
+
+// again is a dispatcher whose first try fails half-way.
+type again struct{ server.Dispatcher }
+
+func (d again) Generate(ctx context.Context, call dispatch.Call, answer dispatch.Answer) (llm.Record, llm.Stats, error) {
+	if answer.Again != nil {
+		_ = answer.Delta(llm.Delta{Text: "HALF"})
+		answer.Again()
+	}
+	return d.Dispatcher.Generate(ctx, call, answer)
+}
+
+func TestAnAnswerThatIsMadeAgainHasNothingOfTheFirst(t *testing.T) {
+	r := newRig(t, func(d *server.Deps) { d.Dispatch = again{d.Dispatch} })
+	for path, body := range askers {
+		for _, stream := range []bool{false, true} {
+			resp, text := do(t, "POST", r.public.URL+path, fmt.Sprintf(body, stream))
+			assert.Equal(t, 200, resp.StatusCode, "%s: %s", path, text)
+			assert.NotContains(t, text, "HALF", path)
+		}
 	}
 }
