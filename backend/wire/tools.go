@@ -62,12 +62,7 @@ func (t *Tools) add(raw json.RawMessage, name string, strict bool) {
 
 // EachTool takes a list of tools and calls yield with each.
 func (o *Object) EachTool(name string, yield func(*Object)) {
-	list := o.Objects(name)
-	if len(list) > maxTools {
-		o.FailAt(o.Path(name), "%s takes at most %d entries, not %d", o.Path(name), maxTools, len(list))
-		return
-	}
-	for _, tool := range list {
+	for _, tool := range o.objects(name, maxTools) {
 		yield(tool)
 	}
 }

@@ -242,10 +242,12 @@ func (o *Object) Array(name string) []json.RawMessage {
 const maxObjects = 1 << 14
 
 // Objects takes an array of objects.
-func (o *Object) Objects(name string) []*Object {
+func (o *Object) Objects(name string) []*Object { return o.objects(name, maxObjects) }
+
+func (o *Object) objects(name string, limit int) []*Object {
 	items := o.Array(name)
-	if len(items) > maxObjects {
-		o.FailAt(o.Path(name), "%s takes at most %d entries, not %d", o.Path(name), maxObjects, len(items))
+	if len(items) > limit {
+		o.FailAt(o.Path(name), "%s takes at most %d entries, not %d", o.Path(name), limit, len(items))
 		return nil
 	}
 	var list []*Object

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -138,4 +139,17 @@ func FuzzParse(f *testing.F) {
 		}
 		o.Rest()
 	})
+}
+
+func TestToolsHaveOneLimit(t *testing.T) {
+	for _, n := range []int{1024, 1025, 1 << 14, 1<<14 + 1} {
+		o := parse(t, `{"tools":[`+strings.TrimSuffix(strings.Repeat(`{"type":"function","function":{"name":"f"}},`, n), ",")+`]}`)
+		tools := o.Functions("tools")
+		if n == 1024 {
+			require.NoError(t, o.Err())
+			assert.Len(t, tools.List, n)
+		} else {
+			assert.EqualError(t, o.Err(), fmt.Sprintf("tools takes at most 1024 entries, not %d", n))
+		}
+	}
 }
