@@ -103,7 +103,10 @@ func Acquire(stateDir string) (*Lock, error) {
 			return err
 		}
 		// Whatever lies here is from an owner that is gone: from now on it would be believed.
-		return remove(infoPath(stateDir))
+		if err := remove(infoPath(stateDir)); err != nil {
+			return fmt.Errorf("clear what an earlier run may have left: %w%s", err, hint(err, ""))
+		}
+		return nil
 	})
 	if err != nil {
 		_ = l.main.Unlock()
@@ -254,7 +257,9 @@ func guarded(stateDir string, fn func() error) error {
 // hint says what to do about a folder in which no lock can be had; otherwise is for what is not known better.
 func hint(err error, otherwise string) string {
 	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, readOnly):
+	case errors.Is(err, readOnly):
+		return "; Signalbox must be able to write there: mount that disk writable again, or set SIGNALBOX_HOME to a folder on another one"
+	case errors.Is(err, fs.ErrPermission):
 		return "; Signalbox must be able to write there: change who may, or set SIGNALBOX_HOME to another folder"
 	case disk.Full(err):
 		return "; the disk is full: free some space, or set SIGNALBOX_HOME to a folder on another disk"
@@ -278,8 +283,11 @@ func read(stateDir string) (Owner, error) {
 	return o, nil
 }
 
+// removeFile is a variable so that tests need no disk that cannot be written to.
+var removeFile = os.Remove
+
 func remove(path string) error {
-	err := disk.Patiently(func() error { return os.Remove(path) })
+	err := disk.Patiently(func() error { return removeFile(path) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

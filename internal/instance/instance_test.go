@@ -151,6 +151,16 @@ func TestAFolderThatCannotBeWrittenIsToldFromOneWithoutLocks(t *testing.T) {
 	assert.ErrorContains(t, err, "not a directory; set SIGNALBOX_HOME to a folder that can be made")
 }
 
+func TestADiskThatCannotBeWrittenSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	undo := instance.MakeReadOnly()
+	defer undo()
+	_, err := instance.Acquire(dir)
+	require.Error(t, err)
+	assert.ErrorContains(t, err, "clear what an earlier run may have left: remove "+filepath.Join(dir, "instance.json"))
+	assert.ErrorContains(t, err, "; Signalbox must be able to write there: mount that disk writable again, or set SIGNALBOX_HOME to a folder on another one")
+}
+
 func TestStaleFileIsHarmless(t *testing.T) {
 	dir := t.TempDir()
 	asked := make(chan struct{}, 10)
