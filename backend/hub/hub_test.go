@@ -799,3 +799,31 @@ func FuzzModelScopeAnswers(f *testing.F) {
 		}
 	})
 }
+
+func TestAnOptionalFieldThatDoesNotParseIsAbsent(t *testing.T) {
+	h := hubtest.New(t)
+	h.Add("org/model", hubtest.Small(1000))
+	odd := `"pipeline_tag":7,"lastModified":"yesterday","tags":{"a":1},"downloads":"many","likes":null`
+	h.Before = func(where string, w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case where == "hub" && r.URL.Path == "/api/models":
+			fmt.Fprint(w, `[{"id":"org/model",`+odd+`}]`)
+		case where == "hub" && strings.Contains(r.URL.Path, "/revision/"):
+			fmt.Fprint(w, `{"sha":"`+hubtest.Commit+`",`+odd+`}`)
+		default:
+			return false
+		}
+		return true
+	}
+	c := client(t, hub.Options{Endpoint: h.URL})
+	s, err := c.Snapshot(t.Context(), "org/model", "")
+	require.NoError(t, err)
+	assert.Equal(t, hubtest.Commit, s.Commit)
+	assert.NotEmpty(t, s.Files)
+	assert.Zero(t, s.Modified)
+	found, err := c.Search(t.Context(), hub.Query{})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	assert.Equal(t, "org/model", found[0].Repo)
+	assert.Zero(t, found[0].Modified)
+}

@@ -72,13 +72,13 @@ func (c *Client) searchHub(ctx context.Context, q Query) ([]Found, error) {
 		values.Set("search", q.Text)
 	}
 	var answer []struct {
-		ID        string          `json:"id"`
-		Task      string          `json:"pipeline_tag"`
-		Downloads int64           `json:"downloads"`
-		Likes     int64           `json:"likes"`
-		Modified  time.Time       `json:"lastModified"`
-		Gated     json.RawMessage `json:"gated"`
-		Tags      []string        `json:"tags"`
+		ID        string              `json:"id"`
+		Task      optional[string]    `json:"pipeline_tag"`
+		Downloads optional[int64]     `json:"downloads"`
+		Likes     optional[int64]     `json:"likes"`
+		Modified  optional[time.Time] `json:"lastModified"`
+		Gated     json.RawMessage     `json:"gated"`
+		Tags      optional[[]string]  `json:"tags"`
 	}
 	if _, err := c.json(ctx, c.url(values, "api", "models"), "models", &answer); err != nil {
 		return nil, err
@@ -88,9 +88,9 @@ func (c *Client) searchHub(ctx context.Context, q Query) ([]Found, error) {
 		if !repoForm.MatchString(a.ID) {
 			continue
 		}
-		f := Found{Repo: a.ID, Task: taskOf(a.Task), Downloads: a.Downloads, Likes: a.Likes, Modified: a.Modified,
+		f := Found{Repo: a.ID, Task: taskOf(a.Task.value), Downloads: a.Downloads.value, Likes: a.Likes.value, Modified: a.Modified.value,
 			Gated: len(a.Gated) > 0 && string(a.Gated) != "false" && string(a.Gated) != "null"}
-		f.describe(a.Tags)
+		f.describe(a.Tags.value)
 		found = append(found, f)
 	}
 	return found, nil

@@ -98,11 +98,11 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 		revision = "main"
 	}
 	var info struct {
-		SHA      string          `json:"sha"`
-		Gated    json.RawMessage `json:"gated"` // false, "auto" or "manual"
-		Task     string          `json:"pipeline_tag"`
-		Modified time.Time       `json:"lastModified"`
-		Tags     []string        `json:"tags"`
+		SHA      string              `json:"sha"`
+		Gated    json.RawMessage     `json:"gated"` // false, "auto" or "manual"
+		Task     optional[string]    `json:"pipeline_tag"`
+		Modified optional[time.Time] `json:"lastModified"`
+		Tags     optional[[]string]  `json:"tags"`
 	}
 	if _, err := c.json(ctx, c.url(nil, "api", "models", org, name, "revision", revision), repo, &info); err != nil {
 		return Snapshot{}, err
@@ -110,8 +110,8 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 	if !commitForm.MatchString(info.SHA) {
 		return Snapshot{}, fault("%s names no commit for %s", c.endpoint.Host, repo)
 	}
-	s := Snapshot{Repo: repo, Commit: info.SHA, Task: info.Task, Modified: info.Modified, Gated: len(info.Gated) > 0 && string(info.Gated) != "false" && string(info.Gated) != "null"}
-	for _, tag := range info.Tags {
+	s := Snapshot{Repo: repo, Commit: info.SHA, Task: info.Task.value, Modified: info.Modified.value, Gated: len(info.Gated) > 0 && string(info.Gated) != "false" && string(info.Gated) != "null"}
+	for _, tag := range info.Tags.value {
 		if license, ok := strings.CutPrefix(tag, "license:"); ok {
 			s.License = license
 		}
@@ -124,6 +124,17 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 		return Snapshot{}, err
 	}
 	return s, s.take(entries)
+}
+
+// optional is a field that nothing depends on: one that does not parse is absent, and no reason to refuse the whole answer.
+type optional[T any] struct{ value T }
+
+func (o *optional[T]) UnmarshalJSON(text []byte) error {
+	var value T
+	if json.Unmarshal(text, &value) == nil {
+		o.value = value
+	}
+	return nil
 }
 
 // entry is a line of a tree, as the hub writes it.
