@@ -23,8 +23,8 @@ var ErrNoSpace = errors.New("not enough space")
 
 // NoSpace is the answer to what does not fit.
 func NoSpace(need, free int64) error {
-	e := llm.Errorf(llm.CodeUnavailable, "there is not enough space: %s are needed and %s are free, of which %s stay free",
-		humanize.Bytes(uint64(max(0, need))), humanize.Bytes(uint64(max(0, free))), humanize.Bytes(Reserve)).
+	e := llm.Errorf(llm.CodeUnavailable, "there is not enough space: %s are needed beside the %s that always stay free, and %s are free",
+		humanize.Bytes(uint64(max(0, need))), humanize.Bytes(Reserve), humanize.Bytes(uint64(max(0, free)))).
 		WithHint("`signalbox df` shows what can go")
 	e.Cause = ErrNoSpace
 	return e
