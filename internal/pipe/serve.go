@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -204,7 +205,9 @@ func (s *server) emit(ctx context.Context, call *serverCall, d llm.Delta) error 
 		}
 	}
 	call.unread++
-	return s.piece(call, opDelta, d)
+	err := s.piece(call, opDelta, d)
+	runtime.Gosched() // the writer's turn: what follows is a native call, which Go would give it a processor from only after a while
+	return err
 }
 
 func (s *server) awaitReader(ctx context.Context, call *serverCall) error {
