@@ -41,15 +41,14 @@ func TestChangesOfTheSettingsAtOnceLoseNothing(t *testing.T) {
 
 func TestANoticeIsThereOnceAndGoesWithItsCause(t *testing.T) {
 	b, _ := start(t, t.TempDir(), func(s *config.Settings) { s.Port = 0 })
-	host := "0.0.0.0:0"
-	b.options.Getenv = func(name string) string { return map[string]string{"OLLAMA_HOST": host}[name] }
+	setenv(t, "OLLAMA_HOST", "0.0.0.0:0")
 	for range 3 {
 		require.NoError(t, b.StartServer(t.Context()))
 		require.NoError(t, b.StopServer(t.Context()))
 		require.Len(t, b.Status().Notices, 1)
 		assert.Contains(t, b.Status().Notices[0].Text, "OLLAMA_HOST asks to listen on 0.0.0.0")
 	}
-	host = ""
+	setenv(t, "OLLAMA_HOST", "")
 	require.NoError(t, b.StartServer(t.Context()))
 	assert.Empty(t, b.Status().Notices)
 }
@@ -65,7 +64,7 @@ func TestAnApiOpenToEveryPageIsSaid(t *testing.T) {
 	assert.Empty(t, open("https://app.example"), "it goes with its cause")
 	assert.Len(t, open("https://*"), 1)
 	assert.Empty(t, open("https://*.example"))
-	b.options.Getenv = func(name string) string { return map[string]string{"OLLAMA_ORIGINS": "https://a.example, *"}[name] }
+	setenv(t, "OLLAMA_ORIGINS", "https://a.example, *")
 	require.Len(t, open(), 1)
 	assert.Contains(t, b.Status().Notices[0].Text, "because OLLAMA_ORIGINS allows all origins")
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,23 @@ func TestMain(m *testing.M) {
 
 const starter = "smollm2:135m"
 
+// environment is what the backends of these tests find there, by name. It may change while they run.
+var environment sync.Map
+
+func getenv(name string) string {
+	if name == "SIGNALBOX_PROBE" {
+		return "on"
+	}
+	value, _ := environment.Load(name)
+	text, _ := value.(string)
+	return text
+}
+
+func setenv(t testing.TB, name, value string) {
+	environment.Store(name, value)
+	t.Cleanup(func() { environment.Delete(name) })
+}
+
 // start runs a backend on the fake engine with the starter model, until the test ends or stop is called.
 func start(t testing.TB, home string, change ...func(*config.Settings)) (b *Backend, stop func()) {
 	t.Helper()
@@ -46,7 +64,7 @@ func start(t testing.TB, home string, change ...func(*config.Settings)) (b *Back
 	require.NoError(t, settings.Save(d.Settings()))
 	b, err := New(Options{
 		Dirs: d, Fake: true, Token: "token", Log: slog.New(slog.DiscardHandler),
-		Getenv: func(name string) string { return map[string]string{"SIGNALBOX_PROBE": "on"}[name] },
+		Getenv: getenv,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
