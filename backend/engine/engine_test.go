@@ -412,6 +412,7 @@ func TestAHangCostsItsTurnThenItsChild(t *testing.T) {
 		b := open(t, engine.Options{Parallel: 2})
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := b.streaming(ctx, job(0, "m", "[[hang-after 2]]"))
+		synctest.Wait() // it hangs: before that a cancel would still stop it
 		cancelled := time.Now()
 		cancel()
 		_, err := wait()
@@ -552,6 +553,7 @@ func TestChangedIsCalledButNotForEachChange(t *testing.T) {
 	for range 50 {
 		b.answers(0)
 	}
+	until(t, "told about the first change", func() bool { mu.Lock(); defer mu.Unlock(); return calls >= 1 })
 	mu.Lock()
 	assert.Equal(t, 1, calls, "a slow listener delays no request")
 	mu.Unlock()

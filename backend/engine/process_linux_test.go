@@ -69,7 +69,7 @@ func TestAChildIsOneThatMayBeLost(t *testing.T) {
 }
 
 func TestAStoppedChildIsReplaced(t *testing.T) {
-	b := openReal(t, engine.Options{Silence: 300 * time.Millisecond})
+	b := openReal(t, engine.Options{Silence: 3 * time.Second})
 	wait := b.streaming(t.Context(), job(0, "m", "[[endless]] [[slow 1]]"))
 	require.NoError(t, syscall.Kill(b.state(0).PID, syscall.SIGSTOP))
 	_, err := wait()

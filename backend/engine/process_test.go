@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,12 +47,19 @@ func TestAKilledChildFailsItsRequestsAndNothingElse(t *testing.T) {
 	b := openReal(t, engine.Options{})
 	others, stop := context.WithCancel(t.Context())
 	other := b.streaming(others, job(1, "m", "[[endless]] [[slow 1]]"))
+	var read atomic.Bool
+	reading := job(0, "m", "[[prefill 60000]]")
+	reading.OnState = func(p engine.Progress) {
+		if p.State == engine.Prefill {
+			read.Store(true)
+		}
+	}
 	for phase, c := range map[string]struct {
 		job   engine.Job
 		ready func() bool
 	}{
 		"load":    {job(0, "fake:slow-load-60s", "hello"), func() bool { return b.state(0).Phase.Name == "reading" }},
-		"prefill": {job(0, "m", "[[prefill 60000]]"), func() bool { s := b.state(0); return len(s.Loaded) == 1 && s.Loaded[0].InUse == 1 }},
+		"prefill": {reading, read.Load},
 		"decode":  {job(0, "m", "[[endless]] [[slow 1]]"), nil},
 	} {
 		t.Run(phase, func(t *testing.T) {
@@ -64,9 +72,6 @@ func TestAKilledChildFailsItsRequestsAndNothingElse(t *testing.T) {
 				done := make(chan struct{})
 				go func() { defer close(done); _, err = b.run(t.Context(), c.job) }()
 				until(t, "ready to be killed", c.ready)
-				if phase == "prefill" {
-					time.Sleep(20 * time.Millisecond) // the frame is on its way
-				}
 				b.kill(0)
 				<-done
 			}
@@ -99,25 +104,28 @@ func TestTenKillsInARow(t *testing.T) {
 }
 
 func TestPausesGrowUntilSomethingSucceeds(t *testing.T) {
-	b := openReal(t, engine.Options{Pause: 50 * time.Millisecond})
-	started := time.Now()
-	for range 4 {
-		_, err := b.run(t.Context(), job(0, "fake:die-load", "hello"))
-		exitOf(t, err)
-	}
-	assert.GreaterOrEqual(t, time.Since(started), 150*time.Millisecond, "0, then 50, then 100 ms")
+	b := openReal(t, engine.Options{Pause: time.Second})
 	var phases []string
-	j := job(0, "m", "hello")
-	j.OnState = func(p engine.Progress) { phases = append(phases, p.Phase.Name) }
-	_, err := b.run(t.Context(), j)
-	require.NoError(t, err)
-	assert.Equal(t, "restarting the engine process", phases[0])
-	_, err = b.run(t.Context(), job(0, "fake:die-load", "hello"))
-	exitOf(t, err)
-	started = time.Now()
-	_, err = b.run(t.Context(), job(0, "fake:die-load", "hello"))
-	exitOf(t, err)
-	assert.Less(t, time.Since(started), 10*time.Second)
+	run := func(model string) error {
+		j := job(0, model, "hello")
+		phases = nil
+		j.OnState = func(p engine.Progress) { phases = append(phases, p.Phase.Name) }
+		_, err := b.run(t.Context(), j)
+		return err
+	}
+	const restarting = "restarting the engine process"
+	started := time.Now()
+	for range 3 {
+		exitOf(t, run("fake:die-load"))
+	}
+	assert.GreaterOrEqual(t, time.Since(started), time.Second, "0, then 1 s")
+	require.NoError(t, run("m"))
+	assert.Equal(t, restarting, phases[0], "2 s")
+	assert.GreaterOrEqual(t, time.Since(started), 3*time.Second)
+	for range 2 {
+		exitOf(t, run("fake:die-load"))
+		assert.NotContains(t, phases, restarting, "what succeeded begins the count again")
+	}
 }
 
 // A prompt that crashes the runtime makes nobody else wait: the process starts fine each time.
@@ -325,12 +333,8 @@ func TestNoChildOutlivesAKilledParent(t *testing.T) {
 	require.Len(t, children, 2)
 	require.NoError(t, cmd.Process.Kill())
 	cmd.Wait()
-	deadline := time.Now().Add(time.Second)
 	for _, pid := range children {
-		for running(pid) && time.Now().Before(deadline) {
-			time.Sleep(time.Millisecond)
-		}
-		assert.False(t, running(pid), "child %d lives on", pid)
+		until(t, fmt.Sprintf("child %d ends", pid), func() bool { return !running(pid) })
 	}
 }
 
