@@ -108,6 +108,6 @@ func TestTheChildsEnvironmentIsBuiltAnew(t *testing.T) {
 		name, _, _ := strings.Cut(entry, "=")
 		names = append(names, name)
 	}
-	assert.Subset(t, []string{"LC_ALL", "PATH", "HOME", "TZ", role}, names)
+	assert.Subset(t, []string{"LC_ALL", "PATH", "HOME", "TZ", role, "GORACE"}, names)
 	assert.Contains(t, string(environ), "LC_ALL=C.UTF-8")
 }
