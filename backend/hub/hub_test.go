@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -657,11 +658,12 @@ func TestModelsComeFromModelScopeToo(t *testing.T) {
 
 func TestModelScopesFaultsAreErrors(t *testing.T) {
 	for answer, says := range map[string]string{
-		`{"Code":500,"Success":false,"Message":"busy"}`:                                                       `"busy"`,
-		`{"Code":404,"Success":false,"Message":"no"}`:                                                         "file does not exist",
-		`{"Code":200,"Success":true,"Data":{"Files":[]}}`:                                                     "is not an OpenVINO model",
-		`<html>a page that wants a login</html>`:                                                              "does not answer as a hub",
-		`{"Code":200,"Success":true,"Data":{"Files":[{"Path":"openvino_model.bin","Type":"blob","Size":1}]}}`: "no hash",
+		`{"Code":500,"Success":false,"Message":"busy"}`:                                                                                            `"busy"`,
+		`{"Code":404,"Success":false,"Message":"no"}`:                                                                                              "file does not exist",
+		`{"Code":200,"Success":true,"Data":{"Files":[]}}`:                                                                                          "is not an OpenVINO model",
+		`{"Code":200,"Success":true,"Message":"success","Data":{"Files":null}}`:                                                                    "has no such revision",
+		`<html>a page that wants a login</html>`:                                                                                                   "does not answer as a hub",
+		`{"Code":200,"Success":true,"Data":{"Files":[{"Path":"openvino_model.bin","Type":"blob","Size":1}]}}`:                                      "no hash",
 		`{"Code":200,"Success":true,"Data":{"Files":[{"Path":"config.json","Type":"blob","Size":-1,"Sha256":"` + strings.Repeat("a", 64) + `"}]}}`: "declares -1 bytes",
 	} {
 		h := hubtest.New(t)
@@ -826,4 +828,37 @@ func TestAnOptionalFieldThatDoesNotParseIsAbsent(t *testing.T) {
 	require.Len(t, found, 1)
 	assert.Equal(t, "org/model", found[0].Repo)
 	assert.Zero(t, found[0].Modified)
+}
+
+func TestModelScopesOptionalFieldsThatDoNotParseAreAbsent(t *testing.T) {
+	h := hubtest.New(t)
+	files := hubtest.Small(1000)
+	h.Add("OpenVINO/model-ov", files)
+	h.Before = func(where string, w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case where == "hub" && strings.HasSuffix(r.URL.Path, "/dolphin/models"):
+			fmt.Fprint(w, `{"Code":"200","Success":true,"Message":7,"Data":{"Model":{"Models":[{"Path":"OpenVINO","Name":"model-ov","Downloads":"many","Stars":null,`+
+				`"License":["mit"],"LastUpdatedTime":"yesterday","Tasks":{"Name":"text-generation"}}]}}}`)
+		case where == "hub" && strings.HasSuffix(r.URL.Path, "/repo/files"):
+			list := []string{}
+			for name, content := range files {
+				list = append(list, fmt.Sprintf(`{"Path":%q,"Type":"blob","Size":%d,"Sha256":"%x","Revision":7}`, name, len(content), sha256.Sum256(content)))
+			}
+			fmt.Fprint(w, `{"Code":200,"Success":true,"Data":{"Files":[`+strings.Join(list, ",")+`],"LatestCommitter":["none"]}}`)
+		default:
+			return false
+		}
+		return true
+	}
+	c := client(t, scope(t, h, quick(h)))
+	s, err := c.Snapshot(t.Context(), "OpenVINO/model-ov", "")
+	require.NoError(t, err)
+	assert.Equal(t, "master", s.Commit)
+	assert.NotEmpty(t, s.Files)
+	found, err := c.Search(t.Context(), hub.Query{})
+	require.NoError(t, err)
+	require.Len(t, found, 1)
+	assert.Equal(t, "OpenVINO/model-ov", found[0].Repo)
+	assert.Zero(t, found[0].Modified)
+	assert.Empty(t, found[0].License)
 }

@@ -28,20 +28,21 @@ func isModelScope(u *url.URL) bool {
 
 // scopeAnswer is around every answer. A fault may come with status 200.
 type scopeAnswer[T any] struct {
-	Code    int    `json:"Code"`
-	Success bool   `json:"Success"`
-	Message string `json:"Message"`
-	Data    T      `json:"Data"`
+	Code    optional[int]    `json:"Code"`
+	Success bool             `json:"Success"`
+	Message optional[string] `json:"Message"`
+	Data    T                `json:"Data"`
 }
 
 func (a scopeAnswer[T]) check(c *Client, what string) error {
+	code, said := a.Code.value, strings.ToLower(a.Message.value)
 	switch {
-	case a.Success && (a.Code == 0 || a.Code == http.StatusOK):
+	case a.Success && (code == 0 || code == http.StatusOK):
 		return nil
-	case a.Code == http.StatusNotFound || strings.Contains(strings.ToLower(a.Message), "not found") || strings.Contains(strings.ToLower(a.Message), "not exist"):
+	case code == http.StatusNotFound || strings.Contains(said, "not found") || strings.Contains(said, "not exist"):
 		return llm.Errorf(llm.CodeModelNotFound, "pull model manifest: file does not exist").WithHint("%s has no model %s", c.endpoint.Host, what)
 	}
-	return plain(fault("%s answers with a fault about %s%s", c.endpoint.Host, what, quoted(a.Message)))
+	return plain(fault("%s answers with a fault about %s%s", c.endpoint.Host, what, quoted(a.Message.value)))
 }
 
 var shortCommit = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
@@ -52,16 +53,16 @@ func (c *Client) scopeSnapshot(ctx context.Context, repo, revision string) (Snap
 	u := c.url(url.Values{"Revision": {revision}, "Recursive": {"true"}}, "api", "v1", "models", org, name, "repo", "files")
 	var answer scopeAnswer[struct {
 		Files []struct {
-			Path     string `json:"Path"`
-			Type     string `json:"Type"` // "blob" or "tree"
-			Size     int64  `json:"Size"`
-			SHA256   string `json:"Sha256"`
-			Revision string `json:"Revision"`
-		} `json:"Files"`
-		Latest struct {
-			ID      string `json:"Id"`
-			ShortID string `json:"ShortId"`
-		} `json:"LatestCommitter"`
+			Path     string           `json:"Path"`
+			Type     string           `json:"Type"` // "blob" or "tree"
+			Size     int64            `json:"Size"`
+			SHA256   string           `json:"Sha256"`
+			Revision optional[string] `json:"Revision"`
+		} `json:"Files"` // null, with status 200, for a revision that there is not
+		Latest optional[struct {
+			ID      optional[string] `json:"Id"`
+			ShortID optional[string] `json:"ShortId"`
+		}] `json:"LatestCommitter"`
 	}]
 	if _, err := c.json(ctx, u, repo, &answer); err != nil {
 		return Snapshot{}, err
@@ -69,17 +70,21 @@ func (c *Client) scopeSnapshot(ctx context.Context, repo, revision string) (Snap
 	if err := answer.check(c, repo); err != nil {
 		return Snapshot{}, err
 	}
+	if answer.Data.Files == nil {
+		return Snapshot{}, llm.Errorf(llm.CodeModelNotFound, "pull model manifest: %s has no such revision", repo).WithHint("%s has no revision %q of it", c.endpoint.Host, revision)
+	}
 	if len(answer.Data.Files) > mostEntries {
 		return Snapshot{}, plain(fault("%s lists more than %d files of %s", c.endpoint.Host, mostEntries, repo))
 	}
 	s := Snapshot{Repo: repo}
-	latest := strings.ToLower(cmp.Or(answer.Data.Latest.ID, answer.Data.Latest.ShortID))
+	newest := answer.Data.Latest.value
+	latest := strings.ToLower(cmp.Or(newest.ID.value, newest.ShortID.value))
 	var entries []entry
 	for _, f := range answer.Data.Files {
 		if f.Type == "tree" {
 			continue
 		}
-		commit := strings.ToLower(f.Revision)
+		commit := strings.ToLower(f.Revision.value)
 		if !commitForm.MatchString(commit) {
 			commit = ""
 		}
@@ -117,15 +122,15 @@ func (c *Client) searchScope(ctx context.Context, q Query) ([]Found, error) {
 	var answer scopeAnswer[struct {
 		Model struct {
 			Models []struct {
-				Path      string `json:"Path"`
-				Name      string `json:"Name"`
-				Downloads int64  `json:"Downloads"`
-				Stars     int64  `json:"Stars"`
-				License   string `json:"License"`
-				Updated   int64  `json:"LastUpdatedTime"` // seconds
-				Tasks     []struct {
+				Path      string           `json:"Path"`
+				Name      string           `json:"Name"`
+				Downloads optional[int64]  `json:"Downloads"`
+				Stars     optional[int64]  `json:"Stars"`
+				License   optional[string] `json:"License"`
+				Updated   optional[int64]  `json:"LastUpdatedTime"` // seconds
+				Tasks     optional[[]struct {
 					Name string `json:"Name"`
-				} `json:"Tasks"`
+				}] `json:"Tasks"`
 			} `json:"Models"`
 		} `json:"Model"`
 	}]
@@ -137,14 +142,14 @@ func (c *Client) searchScope(ctx context.Context, q Query) ([]Found, error) {
 	}
 	found := []Found{}
 	for _, m := range answer.Data.Model.Models {
-		f := Found{Repo: m.Path + "/" + m.Name, Downloads: m.Downloads, Likes: m.Stars, License: m.License}
+		f := Found{Repo: m.Path + "/" + m.Name, Downloads: m.Downloads.value, Likes: m.Stars.value, License: m.License.value}
 		if !repoForm.MatchString(f.Repo) || !strings.HasSuffix(strings.ToLower(m.Name), "-ov") && !strings.EqualFold(m.Path, "OpenVINO") {
 			continue
 		}
-		if m.Updated > 0 {
-			f.Modified = time.Unix(m.Updated, 0).UTC()
+		if m.Updated.value > 0 {
+			f.Modified = time.Unix(m.Updated.value, 0).UTC()
 		}
-		for _, task := range m.Tasks {
+		for _, task := range m.Tasks.value {
 			f.Task = cmp.Or(f.Task, taskOf(task.Name))
 		}
 		f.describe(nil)
