@@ -61,7 +61,7 @@ func (d *Dispatcher) facts(ctx context.Context, call Call, model models.Model, p
 	}
 	facts := router.Facts{
 		Request: router.Request{
-			Pinned: call.Request.Device, PromptTokens: promptTokens, MaxTokens: call.Request.MaxTokens,
+			Pinned: call.Request.Device, PromptTokens: promptTokens, MaxTokens: min(call.Request.MaxTokens, answerLimit(call.Request, promptTokens)),
 			Embedding: model.Kind == models.KindEmbedding, Tools: len(call.Request.Tools) > 0,
 		},
 		Model:  router.Model{Name: model.Name, ContextLength: model.ContextLength},

@@ -278,11 +278,42 @@ func TestCancelFromTheWindowSaysSo(t *testing.T) {
 func TestContextLimitOfTheRequestIsNamed(t *testing.T) {
 	d, _ := desk(t, say("never"))
 	c := call()
-	c.Request.ContextLimit = 9
+	c.Request.ContextLimit = 10
 	record, _, err := d.Generate(t.Context(), c, (&heard{}).answer())
 	assert.ErrorContains(t, err, "prompt is too long: 10 tokens > 9 maximum")
-	assert.ErrorContains(t, err, "num_ctx")
+	assert.ErrorContains(t, err, "num_ctx is 10, for prompt and answer together")
 	assert.Equal(t, llm.OutcomeRejected, record.Outcome)
+}
+
+// Prompt and answer share num_ctx, as in Ollama.
+func TestTheAnswerEndsWhereNumCtxDoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		window, asked, allowed int
+		route, called          string
+		clamped                []string
+	}{
+		"the rest of the window":   {15, 0, 5, "/api/chat", "", []string{"options.num_predict", "options.num_ctx"}},
+		"less than was asked for":  {15, 9, 5, "/api/chat", "", []string{"options.num_predict", "options.num_ctx"}},
+		"by another name":          {15, 9, 5, "/api/chat", "max_tokens", []string{"max_tokens", "options.num_ctx"}},
+		"as much as was asked for": {15, 5, 5, "/api/chat", "", nil},
+		"less was asked for":       {15, 3, 3, "/api/chat", "", nil},
+		"one token":                {11, 0, 1, "/api/chat", "", []string{"options.num_predict", "options.num_ctx"}},
+		"a variant's, elsewhere":   {15, 9, 5, "/v1/chat/completions", "max_completion_tokens", []string{"max_completion_tokens", "num_ctx"}},
+		"more than the model has":  {9000, 3, 3, "/api/chat", "", []string{"options.num_ctx"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := desk(t, func(_ context.Context, job engine.Job) (llm.Stats, error) {
+				job.OnState(engine.Progress{State: engine.Prefill})
+				assert.Equal(t, c.allowed, job.Generate.MaxTokens)
+				return llm.Stats{PromptTokens: 10, CompletionTokens: job.Generate.MaxTokens, Finish: llm.FinishLength}, nil
+			})
+			ask := call()
+			ask.Route, ask.Request.ContextLimit, ask.Request.MaxTokens, ask.Request.LimitName = c.route, c.window, c.asked, c.called
+			record, _, err := d.Generate(t.Context(), ask, new(heard).answer())
+			require.NoError(t, err)
+			assert.Equal(t, c.clamped, record.Clamped)
+		})
+	}
 }
 
 func TestUnknownModelIsInTheJournal(t *testing.T) {

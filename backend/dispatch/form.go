@@ -36,6 +36,9 @@ func newForm(model models.Model, req llm.Request, route string) *form {
 			Model: model.Ref(), Template: req.Template, Context: req.Context, Limit: req.ContextLimit,
 		},
 	}
+	if window := fieldsOf(route).window; model.ContextLength > 0 && req.ContextLimit > model.ContextLength && !slices.Contains(req.Clamped, window) {
+		f.clamped = append(f.clamped, window)
+	}
 	if f.plain {
 		f.prepared.Prompt, f.prepared.Suffix = req.Prompt, req.Suffix
 		return f
@@ -92,7 +95,7 @@ func (f *form) think(field string) {
 func (f *form) generate(model models.Model, prompt llm.Prompt) (llm.GenerateRequest, error) {
 	req := f.request
 	out := llm.GenerateRequest{
-		Model: model.Ref(), Tokens: prompt.Tokens, Sampling: req.Sampling, Stop: req.Stop, MaxTokens: req.MaxTokens,
+		Model: model.Ref(), Tokens: prompt.Tokens, Sampling: req.Sampling, Stop: req.Stop, MaxTokens: answerLimit(req, len(prompt.Tokens)),
 		Logprobs: req.Logprobs, TopLogprobs: req.TopLogprobs, Owner: req.Owner, Constraint: req.Constraint,
 	}
 	if err := schema.Check(req.Constraint); err != nil {

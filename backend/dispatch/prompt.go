@@ -36,9 +36,21 @@ func prepareRequest(model models.Model, req llm.Request) llm.PrepareRequest {
 // promptLimit is the most that any device could take: 0 when that is not known. With it the engine refuses megabytes of text by
 // their size, before a template or a tokenizer sees them.
 func promptLimit(model models.Model, req llm.Request) int {
-	limit := max(0, model.ContextLength-1) // one token of answer
-	if asked := req.ContextLimit; asked > 0 && (limit == 0 || asked < limit) {
-		limit = asked
+	window := model.ContextLength
+	if asked := req.ContextLimit; asked > 0 && (window == 0 || asked < window) {
+		return max(1, asked-1)
+	}
+	return max(0, window-1) // one token of answer
+}
+
+// answerLimit is the most tokens of answer that the request allows behind a prompt: prompt and answer share the caller's num_ctx.
+// 0: it says nothing.
+func answerLimit(req llm.Request, promptTokens int) int {
+	limit := req.MaxTokens
+	if req.ContextLimit > 0 {
+		if room := max(1, req.ContextLimit-promptTokens); limit == 0 || room < limit {
+			return room
+		}
 	}
 	return limit
 }
@@ -61,9 +73,9 @@ func nameLimit(err error, req llm.Request) *llm.Error {
 	if !ok || e.Code != llm.CodeContextLength {
 		return nil
 	}
-	if asked := req.ContextLimit; asked > 0 && e.Limit == asked {
+	if asked := req.ContextLimit; asked > 0 && e.Limit == max(1, asked-1) {
 		e.Param = "num_ctx"
-		_ = e.WithHint("the request's num_ctx is %d: raise it or shorten the prompt", asked)
+		_ = e.WithHint("the request's num_ctx is %d, for prompt and answer together: raise it or shorten the prompt", asked)
 	}
 	return e
 }

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -52,9 +53,24 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 		r.CostEstimate.DeviceSeconds = &busy
 	}
 	r.CostEstimate.EnergyJoules = t.times.Joules
-	if field := fieldsOf(t.call.Route).answer; t.shortened(stats, err) && !slices.Contains(r.Clamped, field) {
-		r.Clamped = append(slices.Clip(r.Clamped), field)
+	for _, field := range t.cut(stats, err) {
+		if !slices.Contains(r.Clamped, field) {
+			r.Clamped = append(slices.Clip(r.Clamped), field)
+		}
 	}
+}
+
+// cut names what ended the answer early, or would have, by the caller's names.
+func (t *trip) cut(stats llm.Stats, err error) (names []string) {
+	req, fields := t.call.Request, fieldsOf(t.call.Route)
+	if t.shortened(stats, err) {
+		names = append(names, cmp.Or(req.LimitName, fields.answer))
+	}
+	full := err == nil && stats.Finish == llm.FinishLength && stats.PromptTokens+stats.CompletionTokens >= req.ContextLimit
+	if req.ContextLimit > 0 && full && stats.CompletionTokens != req.MaxTokens {
+		names = append(names, fields.window)
+	}
+	return names
 }
 
 // shortened tells that the device had less room for the answer than the request allows, or that its room ended the answer.

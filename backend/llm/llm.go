@@ -77,7 +77,8 @@ type Request struct {
 	Sent         []string `json:"-"` // names of the fields that came with the sampling ones: a variant's defaults give way to them
 	Stop         []string
 	MaxTokens    int            // at most this many tokens; 0: until the model or the context ends
-	ContextLimit int            // the caller's num_ctx: a prompt above it is refused; 0: none
+	LimitName    string         `json:",omitempty"` // the caller's name of MaxTokens, where its dialect has several; empty: the dialect's usual one
+	ContextLimit int            // the caller's num_ctx: prompt and answer share it; 0: none
 	Logprobs     bool           // report each token's log probability
 	TopLogprobs  int            // and that many alternatives
 	KeepAlive    *time.Duration // how long the model stays loaded afterwards; negative: for ever; nil: the setting
@@ -157,7 +158,7 @@ type Phase struct {
 
 // Loaded describes a model that is ready.
 type Loaded struct {
-	Bytes        int64         `json:"bytes"`         // memory taken on the device, as measured
+	Bytes        int64         `json:"bytes"`         // memory taken on the device right after the load, as measured
 	ContextLimit int           `json:"context_limit"` // most tokens of prompt and answer together
 	PromptLimit  int           `json:"prompt_limit"`  // most tokens of the prompt
 	LoadTime     time.Duration `json:"load_time"`     // 0 when it was loaded already
@@ -237,6 +238,7 @@ type Stats struct {
 	Prefill          time.Duration `json:"prefill"`               // from its first turn until the first token was known
 	Decode           time.Duration `json:"decode"`                // from the first token until the last
 	Cancel           time.Duration `json:"cancel,omitempty"`      // from the wish to stop until the device was free
+	Memory           int64         `json:"memory,omitempty"`      // bytes that the model takes on the device now, kept conversations included; 0: not known
 	Context          []int32       `json:"-"`                     // tokens of prompt and answer, where they are wanted; set by dispatch, never by an engine
 }
 
@@ -255,4 +257,5 @@ type Embedded struct {
 	Tokens    int           `json:"tokens"`              // of all inputs, after cutting
 	Truncated []int         `json:"truncated,omitempty"` // which inputs were cut
 	Duration  time.Duration `json:"duration"`
+	Memory    int64         `json:"memory,omitempty"` // bytes that the model takes on the device now; 0: not known
 }

@@ -60,7 +60,9 @@ func takeOptions(body *wire.Object, req *llm.Request) {
 	s := &req.Sampling
 	req.Sent = o.Sent()
 	set(&req.ContextLimit, o.Int(numCtx))
-	set(&req.MaxTokens, o.Int(numPredict))
+	if limit := o.Int(numPredict); limit != nil {
+		req.MaxTokens, req.LimitName = int(*limit), ""
+	}
 	req.MaxTokens = max(req.MaxTokens, 0) // -1 and -2: until the model or the context ends
 	setFloat(&s.Temperature, o.Float(temperature))
 	set(&s.TopK, o.Int(topK))

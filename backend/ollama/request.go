@@ -122,7 +122,9 @@ func takeCommon(o *wire.Object, g *Generation) {
 		g.Stream = *stream
 	}
 	for _, row := range strayLimits { // options come after: they are Ollama's own
-		set(&g.LLM.MaxTokens, o.Int(row))
+		if limit := o.Int(row); limit != nil {
+			g.LLM.MaxTokens, g.LLM.LimitName = int(*limit), row.Name
+		}
 	}
 	takeOptions(o, &g.LLM)
 	g.KeepAlive = o.KeepAlive()

@@ -128,8 +128,10 @@ func takeSampling(o *wire.Object, req *llm.Request) {
 	s.Temperature, s.TopP = 1, 1
 	req.Sent = o.Sent()
 	set(&req.MaxTokens, o.Int(tokenLimit))
-	set(&req.MaxTokens, o.Int(completionLimit)) // the newer name wins
-	req.MaxTokens = max(req.MaxTokens, 0)       // 0 and -1: until the model or the context ends
+	if limit := o.Int(completionLimit); limit != nil { // the newer name wins
+		req.MaxTokens, req.LimitName = int(*limit), completionLimit.Name
+	}
+	req.MaxTokens = max(req.MaxTokens, 0) // 0 and -1: until the model or the context ends
 	setFloat(&s.Temperature, o.Float(temperature))
 	setFloat(&s.TopP, o.Float(topP))
 	set(&s.TopK, o.Int(topK))
