@@ -83,7 +83,7 @@ func (l *Library) bring(ctx context.Context, f folder, m manifest, progress func
 	defer removeTree(temp) //nolint:errcheck // gone already when all went well; listed with the partial ones otherwise
 	if m.Reference == "" {
 		var err error
-		if m.Files, err = copyFolder(ctx, f, temp, progress); err != nil {
+		if m.Files, err = l.copyFolder(ctx, f, temp, progress); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func (l *Library) bring(ctx context.Context, f folder, m manifest, progress func
 const poolingDir = "1_Pooling"
 
 // copyFolder copies what belongs to a model, and gives the files as they came: Verify compares with these.
-func copyFolder(ctx context.Context, f folder, to string, progress func(done, total int64)) (records []FileRecord, err error) {
+func (l *Library) copyFolder(ctx context.Context, f folder, to string, progress func(done, total int64)) (records []FileRecord, err error) {
 	var total, done int64
 	names := []string{}
 	for _, file := range f.files {
@@ -111,7 +111,7 @@ func copyFolder(ctx context.Context, f folder, to string, progress func(done, to
 	if _, err := os.Stat(filepath.Join(f.dir, poolingDir, "config.json")); err == nil {
 		names = append(names, filepath.Join(poolingDir, "config.json"))
 	}
-	if free, _, err := Space(to); err == nil && free < total+Reserve {
+	if free, _, err := l.space(to); err == nil && free < total+Reserve {
 		return nil, NoSpace(total, free)
 	}
 	slices.Sort(names)

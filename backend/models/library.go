@@ -18,6 +18,7 @@ type Library struct {
 	place atomic.Pointer[place]
 	table atomic.Pointer[func() Table] // see SetTable; nil: Builtin
 	locks sync.Map                     // by folder: one inspection of a folder at a time
+	space func(dir string) (free, total int64, err error)
 
 	changing sync.Mutex        // one change at a time
 	inUse    func(string) bool // see SetInUse; guarded by changing
@@ -26,7 +27,7 @@ type Library struct {
 // Open makes a library over the folders. The first is the user's own, and also keeps what was worked out about the models;
 // the others are read-only. Nothing is read yet, and a folder need not exist.
 func Open(dirs ...string) *Library {
-	l := &Library{}
+	l := &Library{space: Space}
 	l.Reopen(dirs...)
 	return l
 }

@@ -59,7 +59,7 @@ type UsageItem struct {
 func (l *Library) Usage() (Usage, error) {
 	u := Usage{Dir: l.Own(), Models: []UsageItem{}}
 	var err error
-	if u.Free, u.Total, err = Space(existing(l.Own())); err != nil {
+	if u.Free, u.Total, err = l.space(existing(l.Own())); err != nil {
 		return u, err
 	}
 	folders, err := l.scan()
@@ -172,7 +172,7 @@ func (l *Library) Move(ctx context.Context, to string, progress func(done, total
 				own = append(own, f.home)
 			}
 		}
-		made, err := copyAll(ctx, own, to, progress)
+		made, err := l.copyAll(ctx, own, to, progress)
 		for i := 0; err == nil && i < len(made); i++ { // what is removed here must be there after a power cut
 			err = syncTree(made[i])
 		}
@@ -190,7 +190,7 @@ func (l *Library) Move(ctx context.Context, to string, progress func(done, total
 }
 
 // copyAll copies folders into another one, and tells which it made there.
-func copyAll(ctx context.Context, folders []string, to string, progress func(done, total int64)) (made []string, err error) {
+func (l *Library) copyAll(ctx context.Context, folders []string, to string, progress func(done, total int64)) (made []string, err error) {
 	var total, done int64
 	for _, f := range folders {
 		total += sizeOf(f)
@@ -198,7 +198,7 @@ func copyAll(ctx context.Context, folders []string, to string, progress func(don
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return nil, err
 	}
-	if free, _, err := Space(to); err == nil && free < total+Reserve {
+	if free, _, err := l.space(to); err == nil && free < total+Reserve {
 		return nil, NoSpace(total, free)
 	}
 	for _, f := range folders {

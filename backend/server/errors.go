@@ -8,6 +8,7 @@ import (
 
 	"signalbox/backend/anthropic"
 	"signalbox/backend/llm"
+	"signalbox/backend/models"
 	"signalbox/backend/ollama"
 	"signalbox/backend/openai"
 	"signalbox/internal/disk"
@@ -102,7 +103,7 @@ func noRoom(err error) error {
 func (s *Server) fail(w *response, r *http.Request, d dialect, err error) {
 	e := wireError(r.Context(), err)
 	status := statusOf(e.Code)
-	full := disk.Full(err)
+	full := disk.Full(err) || errors.Is(err, models.ErrNoSpace)
 	if full {
 		status = http.StatusInsufficientStorage
 	}

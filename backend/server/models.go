@@ -170,7 +170,7 @@ func upstream(err error) error {
 	case !ok || e.Code != llm.CodeUnavailable:
 		return err
 	case errors.Is(err, models.ErrNoSpace):
-		return withStatus(http.StatusInsufficientStorage, e)
+		return err
 	}
 	return withStatus(http.StatusBadGateway, e)
 }

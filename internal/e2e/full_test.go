@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,18 +17,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"signalbox/internal/disk"
+	"signalbox/internal/testenv"
 )
 
 // TestAFullDiskIsSaidWhereItMatters has no byte left for what people ask to be kept.
 func TestAFullDiskIsSaidWhereItMatters(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount a small file system")
-	}
-	home := newHome(t)
-	if err := syscall.Mount("tmpfs", home, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("this machine mounts no file systems: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(home, syscall.MNT_DETACH)) })
+	testenv.OnSmallDisk(t, 2<<20, func(t *testing.T, small testenv.SmallDisk) { fullWhereItMatters(t, small.Dir) })
+}
+
+func fullWhereItMatters(t *testing.T, home string) {
+	t.Helper()
 	s := Start(t, []string{"SIGNALBOX_HOME=" + home}, "--engine", "fake")
 	t.Cleanup(s.Stop) // before the file system goes
 	filler, err := os.Create(filepath.Join(home, "filler"))
@@ -45,21 +42,29 @@ func TestAFullDiskIsSaidWhereItMatters(t *testing.T) {
 	assert.Contains(t, text, "the disk is full: ")
 	assert.NoDirExists(t, filepath.Join(home, "models", "mine"), "a folder without a model in it")
 
-	payload, _ := json.Marshal(map[string]any{"theme": "dark"})
-	req, err := http.NewRequest("PUT", s.UI+"/ui/settings", bytes.NewReader(payload))
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+s.Token)
-	resp, err = http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	body, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	assert.Equal(t, 507, resp.StatusCode)
-	assert.Contains(t, string(body), "the disk is full: save the settings: ")
+	window := func(method, path string, body any) (int, string) {
+		payload, _ := json.Marshal(body)
+		req, err := http.NewRequest(method, s.UI+path, bytes.NewReader(payload))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+s.Token)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		said, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		return resp.StatusCode, string(said)
+	}
+	status, text := window("PUT", "/ui/settings", map[string]any{"theme": "dark"})
+	assert.Equal(t, 507, status)
+	assert.Contains(t, text, "the disk is full: save the settings: ")
+	status, text = window("POST", "/desktop/import", map[string]any{"path": testenv.ChatModel(t), "name": "mine"})
+	assert.Equal(t, 507, status)
+	assert.Contains(t, text, "there is not enough space: ")
+	assert.NoDirExists(t, filepath.Join(home, "models", "mine"))
 
 	doctor := exec.Command(Binary(t), "doctor")
 	doctor.Env = append(os.Environ(), "SIGNALBOX_HOME="+home)
 	said, _ := doctor.Output()
-	assert.Regexp(t, `(?m)^FAIL  disk     \S+ \S?B of 2.1 MB are free for `+home+`: too little to keep settings, records and chats\.$`, string(said))
+	assert.Regexp(t, `(?m)^FAIL  disk     \S+ \S?B of .* are free for `+home+`: too little to keep settings, records and chats\.$`, string(said))
 
 	require.NoError(t, os.Remove(filepath.Join(home, "instance.json")))
 	require.NoError(t, os.Remove(filler.Name()))

@@ -22,6 +22,7 @@ import (
 
 	"signalbox/backend/journal"
 	"signalbox/backend/server"
+	"signalbox/internal/testenv"
 )
 
 func (s *Server) explain(body any) (x struct {
@@ -169,14 +170,11 @@ func kept(home string) int {
 
 // TestFullDiskCostsNoAnswer has no byte left for the journal, the compile cache, the cards and the log.
 func TestFullDiskCostsNoAnswer(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can mount a small file system")
-	}
-	home := newHome(t)
-	if err := syscall.Mount("tmpfs", home, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("this machine mounts no file systems: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(home, syscall.MNT_DETACH)) })
+	testenv.OnSmallDisk(t, 2<<20, func(t *testing.T, small testenv.SmallDisk) { fullCostsNoAnswer(t, small.Dir) })
+}
+
+func fullCostsNoAnswer(t *testing.T, home string) {
+	t.Helper()
 	s := Start(t, []string{"SIGNALBOX_HOME=" + home})
 	t.Cleanup(s.Stop) // before the file system goes
 	filler, err := os.Create(filepath.Join(home, "filler"))
