@@ -121,8 +121,9 @@ func (w *response) send(status int, contentType string, body []byte) error {
 }
 
 const (
-	jsonType = "application/json; charset=utf-8"
-	textType = "text/plain; charset=utf-8"
+	jsonType  = "application/json; charset=utf-8"
+	textType  = "text/plain; charset=utf-8"
+	plainType = "text/plain" // as Ollama has it where there is no route
 )
 
 func (w *response) json(status int, body []byte) error { return w.send(status, jsonType, body) }

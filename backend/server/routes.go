@@ -93,7 +93,7 @@ func (s *Server) router(routes []route) http.Handler {
 			s.fail(w, r, dialectOf(r), withStatus(http.StatusMethodNotAllowed, llm.Errorf(llm.CodeInvalid, "%s %s: method not allowed", r.Method, r.URL.Path)))
 			return
 		}
-		_ = w.send(http.StatusMethodNotAllowed, textType, []byte("405 method not allowed"))
+		_ = w.send(http.StatusMethodNotAllowed, plainType, []byte("405 method not allowed"))
 	})
 	return m
 }
@@ -165,7 +165,7 @@ func (s *Server) notFound(routes []route) http.Handler {
 			return
 		}
 		if !ok {
-			_ = w.send(http.StatusNotFound, textType, []byte("404 page not found"))
+			_ = w.send(http.StatusNotFound, plainType, []byte("404 page not found"))
 			return
 		}
 		s.fail(w, r, meant.dialect, withStatus(http.StatusNotFound, llm.Errorf(llm.CodeInvalid,

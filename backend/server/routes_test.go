@@ -97,6 +97,9 @@ func TestWrongMethodsAndUnknownPathsAnswerAsOllamaDoes(t *testing.T) {
 			assert.Equal(t, tt.text, body, "%s %s", tt.method, tt.path)
 		}
 		assert.NotEmpty(t, resp.Header.Get("X-Request-ID"))
+		if !strings.HasPrefix(tt.path, "/v1/") {
+			assert.Equal(t, "text/plain", resp.Header.Get("Content-Type"), tt.path)
+		}
 		if tt.status == 405 {
 			assert.NotEmpty(t, resp.Header.Get("Allow"), "%s %s", tt.method, tt.path)
 		}

@@ -17,7 +17,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"signalbox/backend/llm"
 )
@@ -47,6 +50,7 @@ type notes struct {
 	err     *llm.Error
 	ignored []string
 	clamped []string
+	halves  int // texts with half a surrogate pair
 }
 
 // Parse reads a body that must be one JSON object. The error for a missing body is Ollama's, and so is the end of those for
@@ -54,6 +58,10 @@ type notes struct {
 func Parse(body []byte, words Words) (*Object, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, llm.Errorf(llm.CodeInvalid, "missing request body")
+	}
+	body = bytes.TrimPrefix(body, byteOrder)
+	if err := checkUTF8(body); err != nil {
+		return nil, err
 	}
 	if err := checkDepth(body); err != nil {
 		return nil, err
@@ -72,6 +80,27 @@ func Parse(body []byte, words Words) (*Object, error) {
 		return nil, n.err
 	}
 	return o, nil
+}
+
+// byteOrder is the mark that editors on Windows put before a file's text: curl -d @body.json sends it.
+var byteOrder = []byte("\uFEFF")
+
+// checkUTF8 refuses a body in another encoding. The decoder would put U+FFFD wherever it cannot read, and the model would be asked
+// for something else than was sent: PowerShell 5 and curl on Windows send Latin-1 or the console's code page.
+func checkUTF8(body []byte) error {
+	if utf8.Valid(body) {
+		return nil
+	}
+	at := 0
+	for at < len(body) {
+		r, size := utf8.DecodeRune(body[at:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		at += size
+	}
+	return llm.Errorf(llm.CodeInvalid, "the request body is not UTF-8: byte %#02x at offset %d begins no letter", body[at], at).
+		WithHint("send the JSON encoded as UTF-8")
 }
 
 // checkDepth refuses bodies nested deeper than MaxDepth before anything walks them.
@@ -189,7 +218,39 @@ func (o *Object) text(path string, raw json.RawMessage) string {
 		o.FailAt(path, "%s holds a NUL character (\\u0000), which no model can read: leave it out", path)
 		return ""
 	}
+	if strings.ContainsRune(s, utf8.RuneError) && halved(raw) {
+		if o.notes.halves++; o.notes.halves <= maxNoted {
+			o.Ignored(path + " (half a surrogate pair)")
+		}
+	}
 	return s
+}
+
+// halved tells whether a JSON string has one half of a surrogate pair without the other, which stands for no letter: texts that were
+// cut by UTF-16 units end so. The decoder reads U+FFFD there.
+func halved(raw []byte) bool {
+	escape := func(at int) rune {
+		if at+6 > len(raw) || raw[at] != '\\' || raw[at+1] != 'u' {
+			return 0
+		}
+		n, _ := strconv.ParseUint(string(raw[at+2:at+6]), 16, 16) // it was decoded before
+		return rune(n)
+	}
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		r := escape(i)
+		switch {
+		case !utf16.IsSurrogate(r):
+			i++
+		case utf16.DecodeRune(r, escape(i+6)) == utf8.RuneError:
+			return true
+		default:
+			i += 11
+		}
+	}
+	return false
 }
 
 // Bool takes a boolean; nil when it is absent.

@@ -35,6 +35,9 @@ func TestBodiesThatAreNoObject(t *testing.T) {
 		`{}{}`:                        "the request body goes on after its JSON object",
 		strings.Repeat(`{"a":`, 201):  "the request's JSON is nested deeper than 200 levels",
 		`{"a":"` + "[[[" + `"} trail`: "the request body goes on after its JSON object",
+		"{\"a\":\"Gr\xfc\xdfe\"}":     "the request body is not UTF-8: byte 0xfc at offset 8 begins no letter: send the JSON encoded as UTF-8",
+		"{\"a\":\"\xed\xa0\x80\"}":    "the request body is not UTF-8: byte 0xed at offset 6 begins no letter: send the JSON encoded as UTF-8",
+		"\uFEFF":                      "missing request body",
 	} {
 		_, err := wire.Parse([]byte(body), words)
 		assert.EqualError(t, err, want, "%.40q", body)
@@ -109,6 +112,29 @@ func TestWhatNobodyTookIsNamed(t *testing.T) {
 	o.Rest()
 	ignored, _ = o.Notes()
 	assert.LessOrEqual(t, len(ignored), 20)
+}
+
+// The rest of such a text counts, and one of many must not fail the batch: it is read, and named.
+func TestHalfASurrogatePairIsNamed(t *testing.T) {
+	for raw, half := range map[string]bool{
+		`a\ud800b`: true, `\udfff`: true, `\ude00\ud83d`: true, `\ud83d\ude00\ud83d`: true, `\ud83d\ud83d\ude00`: true, `\ud83d\n`: true,
+		`\ud83d\ude00`: false, `\uD83D\uDE00 x`: false, "\uFFFD": false, `\ufffd`: false, `\\ud800`: false, `\ufffd\\ud800`: false,
+	} {
+		o := parse(t, "\uFEFF"+`{"a":"`+raw+`"}`)
+		o.Text("a")
+		require.NoError(t, o.Err(), raw)
+		ignored, _ := o.Notes()
+		if half {
+			assert.Equal(t, []string{"a (half a surrogate pair)"}, ignored, raw)
+		} else {
+			assert.Empty(t, ignored, raw)
+		}
+	}
+	o := parse(t, `{"input":[`+strings.Repeat(`"\ud800",`, 1999)+`"x"]}`)
+	assert.Len(t, o.Texts("input", 2000), 2000)
+	ignored, _ := o.Notes()
+	assert.Len(t, ignored, 20)
+	assert.Equal(t, "input[0] (half a surrogate pair)", ignored[0])
 }
 
 func TestDevicesAreTakenOffNames(t *testing.T) {
