@@ -213,7 +213,7 @@ func (k *knowledge) complete(d *router.DeviceFacts, model models.Model, free int
 	if d.Class != llm.Mock {
 		d.Needs, d.Free = model.Size, free
 	}
-	card, ok := k.cards.Get(model.Name, d.ID(), k.basis(model.Ref().Digest, d.Device))
+	card, ok := k.cards.Get(model.Ref().Name, d.ID(), k.basis(model.Ref().Digest, d.Device))
 	if !ok {
 		return
 	}
@@ -236,7 +236,7 @@ func (k *knowledge) complete(d *router.DeviceFacts, model models.Model, free int
 // limit is the prompt limit that a model would be compiled with on an NPU, measured where it was before.
 func (k *knowledge) limit(d *router.DeviceFacts, model models.Model) {
 	d.PromptLimit = k.npuLimit(k.backend.engine.current().States(), d.Device, model)
-	card, ok := k.cards.Get(model.Name, d.ID(), k.basis(model.Ref().Digest, d.Device))
+	card, ok := k.cards.Get(model.Ref().Name, d.ID(), k.basis(model.Ref().Digest, d.Device))
 	if ok && card.ContextLimit > 0 && card.AskedLimit == d.PromptLimit {
 		d.PromptLimit, d.ContextLimit, d.Assumed = card.PromptLimit, card.ContextLimit, false
 	}
@@ -361,7 +361,6 @@ func deviceOf(c cards.Card) llm.Device {
 
 // Cards lists what is known of every model on every device that is here; where nothing was measured, what is assumed.
 func (b *Backend) Cards() []cards.Card {
-	k := b.knowledge
 	list := []cards.Card{}
 	all, err := b.library.List()
 	if err != nil {
@@ -370,28 +369,56 @@ func (b *Backend) Cards() []cards.Card {
 	states := b.engine.current().States()
 	for _, s := range states {
 		for _, m := range all {
-			if m.Damaged != "" {
-				continue
+			if m.Damaged == "" {
+				list = append(list, b.knowledge.card(states, s.Device, m))
 			}
-			basis := k.basis(m.Ref().Digest, s.Device)
-			c, ok := k.cards.Get(m.Name, s.Device.ID(), basis)
-			if !ok || !c.Loads && c.LoadError == "" && c.Quarantined == "" {
-				c.Model, c.Device, c.Label, c.Basis, c.Assumed = m.Name, s.Device.ID(), s.Device.Label(), basis, true
-				c.ContextLimit = m.ContextLength
-				if s.Device.Class == llm.NPU {
-					c.AskedLimit = k.npuLimit(states, s.Device, m)
-					c.PromptLimit = c.AskedLimit
-					if !m.NPU.OK {
-						c.LoadError = m.NPU.Reason
-					}
-				}
-			}
-			tools := m.OwnTools
-			c.Tools = &tools
-			list = append(list, c)
 		}
 	}
 	return list
+}
+
+// CardsOf is what is known of one model on the devices that are here.
+func (b *Backend) CardsOf(m models.Model) []cards.Card {
+	list := []cards.Card{}
+	states := b.engine.current().States()
+	for _, s := range states {
+		if m.Damaged == "" && s.Absent == "" {
+			list = append(list, b.knowledge.card(states, s.Device, m))
+		}
+	}
+	return list
+}
+
+// card is what is known of a model on a device: measured, or else what is assumed. That of a variant is its files'.
+func (k *knowledge) card(states []engine.State, device llm.Device, m models.Model) cards.Card {
+	basis := k.basis(m.Ref().Digest, device)
+	c, ok := k.cards.Get(m.Ref().Name, device.ID(), basis)
+	if !ok || !c.Loads && c.LoadError == "" && c.Quarantined == "" {
+		c.Device, c.Label, c.Basis, c.Assumed = device.ID(), device.Label(), basis, true
+		c.ContextLimit = m.ContextLength
+		if device.Class == llm.NPU {
+			c.AskedLimit = k.npuLimit(states, device, m)
+			c.PromptLimit = c.AskedLimit
+			if m.Kind == models.KindChat {
+				c.ContextLimit = k.npuContext(states, device, m)
+			}
+			if !m.NPU.OK {
+				c.LoadError = m.NPU.Reason
+			}
+		}
+	}
+	tools := m.OwnTools
+	c.Model, c.Tools = m.Name, &tools
+	return c
+}
+
+// npuContext is how many tokens prompt and answer have together in a program that is not compiled yet.
+func (k *knowledge) npuContext(states []engine.State, device llm.Device, m models.Model) int {
+	length := k.npuLimit(states, device, m) + k.backend.Settings().NPUReserve - 1
+	if m.ContextLength > 0 {
+		length = min(length, m.ContextLength)
+	}
+	return length
 }
 
 // ContextLength is what a client may count on for a model: the most tokens that one of the devices here takes, as far as that
@@ -403,14 +430,14 @@ func (b *Backend) ContextLength(m models.Model) int {
 		if s.Absent != "" || s.Device.Class == llm.NPU && !m.NPU.OK {
 			continue
 		}
-		c, ok := b.knowledge.cards.Get(m.Name, s.Device.ID(), b.knowledge.basis(m.Ref().Digest, s.Device))
+		c, ok := b.knowledge.cards.Get(m.Ref().Name, s.Device.ID(), b.knowledge.basis(m.Ref().Digest, s.Device))
 		switch {
 		case ok && c.ContextLimit > 0:
 			longest = max(longest, c.ContextLimit)
 		case s.Device.Class != llm.NPU:
 			return m.ContextLength
 		default:
-			longest = max(longest, b.knowledge.npuLimit(states, s.Device, m)+b.Settings().NPUReserve-1)
+			longest = max(longest, b.knowledge.npuContext(states, s.Device, m))
 		}
 	}
 	if longest == 0 || m.ContextLength > 0 && longest > m.ContextLength {

@@ -333,3 +333,27 @@ func TestAModelIsWarmedUpInTheBackgroundOnce(t *testing.T) { // field report 1
 	b.engine.WarmUp(llmtest.MockDevice(0), load)
 	assert.Zero(t, loaded(), "not again at once: who unloads a model wants it gone")
 }
+
+func TestAVariantsCardIsItsFilesAndAnUntriedNPUHasItsProgramsLength(t *testing.T) {
+	b, _ := start(t, t.TempDir())
+	shelf := models.Open(t.TempDir(), filepath.Dir(testenv.ChatModel(t)))
+	require.NoError(t, shelf.Create(models.Creation{Name: "mine", From: starter, System: "Be brief."}))
+	mine, err := shelf.Find("mine")
+	require.NoError(t, err)
+	k, npu, cpu := b.knowledge, llm.Device{Class: llm.NPU}, llm.Device{Class: llm.CPU}
+	card := k.card(nil, npu, mine)
+	assert.Equal(t, card.PromptLimit+b.Settings().NPUReserve-1, card.ContextLimit)
+	assert.Less(t, card.ContextLimit, mine.ContextLength)
+	assert.True(t, card.Assumed)
+	assert.Equal(t, mine.ContextLength, k.card(nil, cpu, mine).ContextLimit)
+
+	k.cards.Update(starter, cpu, k.basis(mine.Ref().Digest, cpu), func(c *cards.Card) { c.Loads, c.ContextLimit, c.Decode = true, 4096, 20 })
+	card = k.card(nil, cpu, mine)
+	assert.False(t, card.Assumed)
+	assert.Equal(t, "mine", card.Model)
+	assert.Equal(t, 4096, card.ContextLimit)
+	assert.InDelta(t, 20, card.Decode, 0)
+	facts := router.DeviceFacts{Device: cpu}
+	k.complete(&facts, mine, 1<<40)
+	assert.Equal(t, 4096, facts.ContextLimit, "the router knows it, too")
+}

@@ -112,8 +112,19 @@ func PsBody(list []Loaded) []byte {
 	}{entries})
 }
 
+// OnDevice is what a model can do on one device. What is not known is absent.
+type OnDevice struct {
+	Device          string  `json:"device"` // llm.Device.ID
+	Label           string  `json:"label"`
+	ContextLength   int     `json:"context_length,omitempty"` // tokens of prompt and answer together
+	PromptLimit     int     `json:"prompt_limit,omitempty"`   // of the prompt alone, where that is less
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
+	Measured        bool    `json:"measured"`          // else the lengths are those of the model's files and of the settings
+	Problem         string  `json:"problem,omitempty"` // why it is not used there, a clause
+}
+
 // ShowBody answers /api/show. basename, when not empty, is the name to show for the model: Copilot displays it.
-func ShowBody(m models.Model, basename string) []byte {
+func ShowBody(m models.Model, basename string, devices []OnDevice) []byte {
 	if basename == "" {
 		basename = m.Name
 	}
@@ -129,10 +140,11 @@ func ShowBody(m models.Model, basename string) []byte {
 		Capabilities []string       `json:"capabilities"`
 		ToolFormat   string         `json:"tool_format,omitempty"` // not Ollama's: how much to expect of "tools"
 		ModifiedAt   time.Time      `json:"modified_at"`
+		Devices      []OnDevice     `json:"devices,omitempty"` // not Ollama's: the one context length above is that of the most able
 		own
 	}{
 		m.License, modelfile(m), parameters(m), template(m), m.System, m.Messages, detailsOf(m), modelInfo(m, basename), capabilities(m),
-		m.ToolFormat, m.ModifiedAt, ownOf(m),
+		m.ToolFormat, m.ModifiedAt, devices, ownOf(m),
 	})
 }
 

@@ -203,16 +203,19 @@ func TestR04ToolCallsGoOutWholeWithAnObject(t *testing.T) {
 
 func TestR19FillInTheMiddleShowsInTheTemplate(t *testing.T) {
 	m := models.Model{Name: "m", Template: "{{ x }}", Capabilities: []string{"completion"}}
-	assert.NotContains(t, string(ollama.ShowBody(m, "")), ".Suffix")
+	assert.NotContains(t, string(ollama.ShowBody(m, "", nil)), ".Suffix")
 	m.Capabilities = append(m.Capabilities, "insert")
-	assert.Contains(t, string(ollama.ShowBody(m, "")), ".Suffix")
+	assert.Contains(t, string(ollama.ShowBody(m, "", nil)), ".Suffix")
 }
 
 func TestModelsAreShownWithTheirParameters(t *testing.T) {
 	m := models.Model{Name: "m", Family: "qwen3", Template: "{{ x }}", Capabilities: []string{"completion"}, ModifiedAt: at, Parameters: []models.Parameter{
 		{Name: "temperature", Value: json.RawMessage("0.6")}, {Name: "stop", Value: json.RawMessage(`["<|im_end|>","<|endoftext|>"]`)},
 	}}
-	golden(t, "show.json", string(ollama.ShowBody(m, ""))+"\n")
+	golden(t, "show.json", string(ollama.ShowBody(m, "", []ollama.OnDevice{
+		{Device: "cpu:0", Label: "CPU", ContextLength: 8192, TokensPerSecond: 12.5, Measured: true},
+		{Device: "npu:0", Label: "NPU", ContextLength: 1151, PromptLimit: 1024},
+	}))+"\n")
 }
 
 func TestPsTellsWhereAModelReallyIs(t *testing.T) {

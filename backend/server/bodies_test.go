@@ -214,7 +214,7 @@ func TestWithoutModelsListsAreEmptyAndNotNull(t *testing.T) {
 	_, text = do(t, "GET", r.public.URL+"/api/tags", "")
 	assert.Equal(t, `{"models":[]}`, text)
 	assert.Equal(t, `{"models":[]}`, string(ollama.PsBody(nil)))
-	assert.NotContains(t, string(ollama.ShowBody(models.Model{}, "")), "null")
+	assert.NotContains(t, string(ollama.ShowBody(models.Model{}, "", nil)), "null")
 }
 
 func TestA22BodiesHaveLimits(t *testing.T) {

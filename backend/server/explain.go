@@ -23,6 +23,7 @@ import (
 type Routing interface {
 	Explain(ctx context.Context, call dispatch.Call) (dispatch.Explanation, error)
 	Cards() []cards.Card
+	CardsOf(m models.Model) []cards.Card                    // on the devices that are here
 	Release(device, model string) (released int, err error) // model may be empty: all of them
 	ContextLength(m models.Model) int                       // the most tokens that one of the devices here takes
 	Rules() []router.Rule                                   // with what the settings say

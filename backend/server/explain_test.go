@@ -49,6 +49,13 @@ func (r *told) Explain(_ context.Context, call dispatch.Call) (e dispatch.Explan
 func (r *told) Cards() []cards.Card {
 	return []cards.Card{{Model: chatModel, Device: "npu:0", Assumed: true}}
 }
+func (r *told) CardsOf(m models.Model) []cards.Card {
+	return []cards.Card{
+		{Model: m.Name, Device: "cpu:0", Label: "CPU", ContextLimit: 4096, Decode: 12.5, Loads: true},
+		{Model: m.Name, Device: "npu:0", Label: "NPU", Assumed: true, PromptLimit: 1024, ContextLimit: 1151},
+		{Model: m.Name, Device: "gpu:0", Label: "GPU", ContextLimit: 4096, LoadError: "out of memory"},
+	}
+}
 func (r *told) Rules() []router.Rule { return router.Rules(router.Policy{}) }
 func (r *told) Compiled() server.Compiled {
 	return server.Compiled{Bytes: 7, Models: []server.CompiledModel{{Model: chatModel, Device: "npu:0", Bytes: 7, Again: "its driver changed (1, now 2)"}}}
@@ -146,7 +153,20 @@ func TestCardsRulesAndReleases(t *testing.T) {
 	resp, _ := do(t, "POST", r.public.URL+"/ui/devices/npu:0/release", `{}`)
 	assert.Equal(t, 404, resp.StatusCode, "not on the public port")
 	_, text = do(t, "POST", r.public.URL+"/api/show", `{"model":"smollm2:135m"}`)
-	assert.Contains(t, text, `1151`, "the context that a device here takes")
+	var show struct {
+		Info    map[string]any    `json:"model_info"`
+		Devices []json.RawMessage `json:"devices"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &show))
+	assert.Equal(t, 1151.0, show.Info["llama.context_length"], "the context that a device here takes")
+	require.Len(t, show.Devices, 3)
+	for i, want := range []string{
+		`{"device":"cpu:0","label":"CPU","context_length":4096,"tokens_per_second":12.5,"measured":true}`,
+		`{"device":"npu:0","label":"NPU","context_length":1151,"prompt_limit":1024,"measured":false}`,
+		`{"device":"gpu:0","label":"GPU","context_length":4096,"measured":true,"problem":"does not run: out of memory"}`,
+	} {
+		assert.JSONEq(t, want, string(show.Devices[i]))
+	}
 }
 
 func TestExportsGoOutWholeAndFiltered(t *testing.T) {

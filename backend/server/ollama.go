@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/backend/cards"
 	"signalbox/backend/llm"
 	"signalbox/backend/ollama"
 	"signalbox/backend/wire"
@@ -144,12 +145,32 @@ func (s *Server) ollamaShow(w *response, r *http.Request) error {
 	if err != nil {
 		return named(err, req.Model)
 	}
+	var devices []ollama.OnDevice
 	if s.deps.Routing != nil {
+		devices = onDevices(s.deps.Routing.CardsOf(m))
 		m.ContextLength = s.deps.Routing.ContextLength(m)
 	}
 	basename := ""
 	if strings.HasPrefix(r.UserAgent(), "GitHubCopilotChat/") {
 		basename = req.Model
 	}
-	return w.json(http.StatusOK, ollama.ShowBody(m, basename))
+	return w.json(http.StatusOK, ollama.ShowBody(m, basename, devices))
+}
+
+func onDevices(list []cards.Card) (devices []ollama.OnDevice) {
+	for _, c := range list {
+		d := ollama.OnDevice{
+			Device: c.Device, Label: c.Label, ContextLength: c.ContextLimit, PromptLimit: c.PromptLimit, TokensPerSecond: c.Decode, Measured: !c.Assumed,
+		}
+		switch {
+		case c.Quarantined != "":
+			d.Problem = "kept off it: " + c.Quarantined
+		case c.LoadError != "":
+			d.Problem = "does not run: " + c.LoadError
+		case c.Wrongly() != "":
+			d.Problem = "answers wrongly: " + c.Wrongly()
+		}
+		devices = append(devices, d)
+	}
+	return devices
 }

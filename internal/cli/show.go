@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"signalbox/backend/cards"
 	"signalbox/backend/models"
+	"signalbox/backend/ollama"
 )
 
 func showCommand() *cobra.Command {
@@ -23,16 +23,17 @@ func showCommand() *cobra.Command {
 				return err
 			}
 			var m struct {
-				License      string         `json:"license"`
-				Parameters   string         `json:"parameters"`
-				Template     string         `json:"template"`
-				Capabilities []string       `json:"capabilities"`
-				ToolFormat   string         `json:"tool_format"`
-				Info         map[string]any `json:"model_info"`
-				Damaged      string         `json:"damaged"`
-				Source       string         `json:"source"`
-				Revision     string         `json:"revision"`
-				NPU          models.Fitness `json:"npu"`
+				License      string            `json:"license"`
+				Parameters   string            `json:"parameters"`
+				Template     string            `json:"template"`
+				Capabilities []string          `json:"capabilities"`
+				ToolFormat   string            `json:"tool_format"`
+				Info         map[string]any    `json:"model_info"`
+				Damaged      string            `json:"damaged"`
+				Source       string            `json:"source"`
+				Revision     string            `json:"revision"`
+				NPU          models.Fitness    `json:"npu"`
+				Devices      []ollama.OnDevice `json:"devices"`
 				Details      struct {
 					Family        string `json:"family"`
 					ParameterSize string `json:"parameter_size"`
@@ -71,17 +72,9 @@ func showCommand() *cobra.Command {
 			case m.NPU.Reason != "":
 				rows = append(rows, []string{"    NPU", "does not run: " + m.NPU.Reason})
 			}
-			var known struct {
-				Cards []cards.Card `json:"cards"`
-			}
-			if err := c.get(cmd.Context(), "GET", "/ui/cards", nil, &known); err != nil {
-				return err
-			}
 			rows = append(rows, []string{""}, []string{"  Devices"})
-			for _, card := range known.Cards {
-				if card.Model == m.Info["general.basename"] {
-					rows = append(rows, []string{"    " + card.Label, onDevice(card)})
-				}
+			for _, d := range m.Devices {
+				rows = append(rows, []string{"    " + d.Label, onDevice(d)})
 			}
 			rows = append(rows, []string{""}, []string{"  Capabilities"})
 			for _, ability := range m.Capabilities {
@@ -102,21 +95,21 @@ func showCommand() *cobra.Command {
 }
 
 // onDevice is what is known of a model on a device.
-func onDevice(c cards.Card) string {
-	switch {
-	case c.Quarantined != "":
-		return "kept off it: " + c.Quarantined
-	case c.LoadError != "":
-		return "does not run: " + c.LoadError
+func onDevice(d ollama.OnDevice) string {
+	if d.Problem != "" {
+		return d.Problem
 	}
 	var parts []string
-	if limit := max(c.ContextLimit, c.PromptLimit); limit > 0 {
-		parts = append(parts, fmt.Sprintf("up to %d tokens", limit))
+	if d.ContextLength > 0 {
+		parts = append(parts, fmt.Sprintf("up to %d tokens", d.ContextLength))
 	}
-	if c.Decode > 0 {
-		parts = append(parts, fmt.Sprintf("%.0f tok/s", c.Decode))
+	if d.PromptLimit > 0 && d.PromptLimit < d.ContextLength {
+		parts = append(parts, fmt.Sprintf("at most %d in the prompt", d.PromptLimit))
 	}
-	if c.Assumed {
+	if d.TokensPerSecond > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f tok/s", d.TokensPerSecond))
+	}
+	if !d.Measured {
 		parts = append(parts, "not tried yet")
 	}
 	return strings.Join(parts, ", ")
