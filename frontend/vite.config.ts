@@ -20,6 +20,8 @@ export default defineConfig({
   test: {
     // Not happy-dom: DOMPurify drops whole elements there and keeps attributes it should not.
     environment: 'jsdom',
+    // Only what is broken takes as long.
+    testTimeout: 60_000,
     include: ['src/**/*.test.ts'],
   },
 });

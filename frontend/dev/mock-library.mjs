@@ -52,7 +52,7 @@ const onHub = [
   ['OpenVINO/gemma-3-4b-it-int8-ov', 4, 'int8', false, 8_100],
 ];
 
-export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel }) {
+export function libraryRoutes({ state, json, body, push, sleep, hold, pace, makeModel }) {
   const same = (a, b) => a.replace(/:latest$/, '') === b.replace(/:latest$/, '');
   const find = (name) => state.models.find((m) => same(m.name, name ?? ''));
   let sequence = 0;
@@ -78,6 +78,7 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
       await sleep(pace * 4);
       if (download.state !== 'downloading') return;
       download.completed = Math.min(download.total, download.completed + download.total / 25);
+      if (download.completed >= download.total * 0.8) await hold('download', () => download.state === 'downloading');
     }
     download.state = 'done';
     arrived(download.model);
@@ -275,6 +276,7 @@ export function libraryRoutes({ state, json, body, push, sleep, pace, makeModel 
         res.write(`${JSON.stringify({ status: 'moving', total: 5e9, completed: 5e8 * step })}\n`);
         await sleep(pace * 6);
       }
+      await hold('move', () => !res.destroyed);
       if (res.destroyed) return;
       state.dir = to;
       res.end(`${JSON.stringify({ status: 'success' })}\n`);

@@ -1,6 +1,6 @@
 // The mock's journal: lists with filters, totals, exports, replays and explanations.
 
-export function requestRoutes({ state, json, body, sleep, pace }) {
+export function requestRoutes({ state, json, body, sleep, hold, pace }) {
   function fits(query) {
     const before = Date.parse(query.get('before') ?? '') || Infinity;
     const since = Date.parse(query.get('since') ?? '') || 0;
@@ -68,7 +68,7 @@ export function requestRoutes({ state, json, body, sleep, pace }) {
         await sleep(pace * 4);
         line({ text: word });
       }
-      while (state.holding) await sleep(5);
+      await hold('replay');
       line({ replay: { record, text } });
       res.end();
     },

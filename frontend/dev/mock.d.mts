@@ -33,8 +33,11 @@ export interface MockState {
   loaded: LoadedModel[];
   trash: Model[];
   kept: Map<string, string>;
-  /** Replays wait before their last line. */
-  holding?: boolean;
+  /**
+   * What waits until its name is taken out, so that a test can look at it for as long as it needs: "position 2" and "compiling for NPU"
+   * of [[queue]], "prefill", "thoughts" at their end, "answer" in its middle, "replay", "download", "move".
+   */
+  held: Set<string>;
   downloads: Download[];
   known: Known[];
   cards: Card[];

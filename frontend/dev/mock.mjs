@@ -104,6 +104,8 @@ export function initialState() {
     refuse: {},
     /** Routes that this build does not have: "POST /api/pull". */
     missing: new Set(),
+    /** What waits until it is taken out of here: see mock.d.mts. */
+    held: new Set(),
     /** The hub cannot be reached. */
     offline: false,
     loaded: [
@@ -178,6 +180,14 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
   const running = new Map();
   let sequence = 0;
 
+  /** Waits while a test holds name, and while wanted says so. */
+  const hold = async (name, wanted = () => true, signal) => {
+    while (state.held.has(name) && wanted()) {
+      signal?.throwIfAborted();
+      await sleep(5, signal);
+    }
+  };
+
   const event = (name, data) => {
     for (const stream of streams) stream.write(`event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
   };
@@ -206,7 +216,7 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
         res.write(`event: request\ndata: ${JSON.stringify(entry)}\n\n`);
       }
     },
-    ...requestRoutes({ state, json, body, sleep, pace }),
+    ...requestRoutes({ state, json, body, sleep, hold, pace }),
     'GET /ui/requests/:id': (req, res, id) => {
       const entry = state.entries.find((e) => e.trace_id === id);
       json(res, entry ? 200 : 404, entry ?? { error: 'no such request' });
@@ -259,7 +269,7 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
     'GET /ui/connect': (req, res, _id, query) => json(res, 200, connectOf(state, query.get('model'))),
     'GET /api/tags': (req, res) => json(res, 200, { models: state.models }),
     'POST /api/chat': chat,
-    ...libraryRoutes({ state, json, body, push, sleep, pace, makeModel: model }),
+    ...libraryRoutes({ state, json, body, push, sleep, hold, pace, makeModel: model }),
   };
 
   function record(requestId, asked) {
@@ -354,6 +364,7 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
     const answer = answerTo(text);
     const slow = Number(/\[\[slow (\d+)\]\]/.exec(text)?.[1] ?? pace);
     const failAfter = Number(/\[\[error-after (\d+)\]\]/.exec(text)?.[1] ?? Infinity);
+    const held = (name) => hold(name, undefined, abort.signal);
     let used;
     const phase = (next, more = {}) => {
       Object.assign(entry, { state: next, ...more });
@@ -405,12 +416,14 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
           Object.assign(used, { state: 'busy', running: 1, queued: position });
           push();
           await sleep(700, abort.signal);
+          await held(`position ${position}`);
         }
         for (const name of ['reading', 'compiling for NPU', 'warming up']) {
           phase('loading', { phase: name, position: undefined });
           Object.assign(used, { state: 'loading', phase: name, queued: 0 });
           push();
           await sleep(name.startsWith('comp') ? 3200 : 500, abort.signal);
+          await held(name);
         }
         entry.queue_ms = 2100;
         entry.load_ms = 4200;
@@ -428,6 +441,7 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
       });
       push();
       await sleep(text.includes('[[queue]]') ? 1500 : slow * 4, abort.signal);
+      await held('prefill');
       if (text.includes('[[hang]]')) await sleep(600_000, abort.signal);
       entry.prefill_ms = Date.now() - prefillAt;
       decodeAt = Date.now();
@@ -441,8 +455,10 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
           line({ message: { role: 'assistant', content: '', thinking }, done: false });
           await sleep(slow, abort.signal);
         }
+        await held('thoughts');
       }
-      for (const piece of answer) {
+      for (const [i, piece] of answer.entries()) {
+        if (i === answer.length >> 1) await held('answer');
         entry.tokens_so_far++;
         if (Date.now() - told > 250) {
           told = Date.now();
@@ -548,6 +564,7 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
       for (let i = 0; i < n; i++) state.entries.push(sample(i, now));
     },
     async close() {
+      state.held.clear();
       for (const stream of streams) stream.destroy();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));

@@ -40,10 +40,12 @@ export async function open(options: Options = {}): Promise<Opened> {
   ).newContext({
     viewport: { width: options.width ?? 1180, height: options.height ?? 780 },
     colorScheme: options.scheme ?? 'light',
+    // Colours are looked at: not those half way of a transition.
+    reducedMotion: 'reduce',
     permissions: ['clipboard-read', 'clipboard-write'],
   });
   // Below the test's own time: what was waited for is then named.
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(45_000);
   const page = await context.newPage();
   const errors: string[] = [];
   page.on('pageerror', (err) => errors.push(err.message));
@@ -74,7 +76,17 @@ export async function say(page: Page, text: string): Promise<void> {
   await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('[aria-label="Message"]')?.value === '');
 }
 
+/** What was copied; copying ends a moment after its click. */
+export const copied = (page: Page) => page.evaluate(() => navigator.clipboard.readText());
+
+/** What has the focus. */
+export const focused = (page: Page) =>
+  page.evaluate(() => {
+    const e = document.activeElement;
+    return `${e?.tagName} ${e?.getAttribute('aria-label') ?? e?.textContent?.trim() ?? ''}`;
+  });
+
 export const answers = (page: Page) => page.getByRole('article', { name: 'Answer' });
 
 /** Waits until the last answer has ended, however. */
-export const ended = (page: Page) => page.getByRole('button', { name: 'Send' }).waitFor({ timeout: 20_000 });
+export const ended = (page: Page) => page.getByRole('button', { name: 'Send' }).waitFor();

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, expect, it } from 'vitest';
-import { answers, box, ended, open, say, shutdown, type Opened } from './browser';
+import { answers, box, copied, ended, focused, open, say, shutdown, type Opened } from './browser';
 
 let opened: Opened | undefined;
 afterEach(async () => {
@@ -15,26 +15,30 @@ async function start(...args: Parameters<typeof open>): Promise<Opened> {
   return opened;
 }
 
+/** Options of a mock that waits at these places: see mock.d.mts. */
+const holding = (...names: string[]) => ({ before: (m: Opened['mock']) => void (m.state.held = new Set(names)) });
+
 it('streams an answer and shows where it ran, and why', async () => {
-  const { page, mock } = await start({ pace: 25 });
+  const { page, mock } = await start({ pace: 25, ...holding('answer') });
   await say(page, 'Explain an NPU');
   const answer = answers(page).last();
   await answer.getByText('many small').waitFor();
   expect(await answer.locator('.prose').getAttribute('aria-busy')).toBe('true');
-  expect(await answer.getByText(/writing on NPU/).isVisible()).toBe(true);
+  await answer.getByText(/writing on NPU/).waitFor();
+  mock.state.held.clear();
   await ended(page);
-  expect(await answer.locator('.prose').getAttribute('aria-busy')).toBe('false');
+  await expect.poll(() => answer.locator('.prose').getAttribute('aria-busy')).toBe('false');
   const badge = answer.locator('.badge');
-  expect(await badge.innerText()).toMatch(/NPU[\s\S]*tok\/s/);
+  await expect.poll(() => badge.innerText()).toMatch(/NPU[\s\S]*tok\/s/);
   await badge.click();
   await answer.getByText("prompt tokens fit the NPU's 1,024").waitFor();
   await answer.getByText('Would do as well; the NPU is preferred.').waitFor();
   expect(mock.state.bodies[0]?.options).toBeUndefined();
-  expect([...mock.state.chats.values()][0]?.messages).toHaveLength(2);
+  await expect.poll(() => [...mock.state.chats.values()][0]?.messages).toHaveLength(2);
 });
 
 it('stops an answer, frees the connection, and keeps and marks the text', async () => {
-  const { page, mock } = await start({ pace: 30 });
+  const { page, mock } = await start(holding('answer'));
   await say(page, 'Explain [[long]]');
   await answers(page).getByText('Reading a CSV file').waitFor();
   await box(page).press('Escape');
@@ -47,11 +51,14 @@ it('stops an answer, frees the connection, and keeps and marks the text', async 
 });
 
 it('says what it waits for', async () => {
-  const { page } = await start({ pace: 10 });
+  const { page, mock } = await start({ pace: 10, ...holding('position 2', 'compiling for NPU', 'prefill') });
   await say(page, 'Hello [[queue]]');
   await page.getByText('queued on NPU, 2nd in line').waitFor();
+  mock.state.held.delete('position 2');
   await page.getByText(/loading smollm2:135m on NPU: compiling for NPU, \d/).waitFor();
+  mock.state.held.delete('compiling for NPU');
   await page.getByText(/reading your \d+ tokens on NPU/).waitFor();
+  mock.state.held.delete('prefill');
   await ended(page);
 });
 
@@ -59,12 +66,12 @@ it('keeps partial text with the error, and tries again', async () => {
   const { page, mock } = await start();
   await say(page, 'Explain [[error-after 20]]');
   await page.getByRole('alert').getByText('The engine on NPU ended (exit 139): try again, it was restarted').waitFor();
-  expect(await answers(page).innerText()).toContain('An NPU does one thing');
+  await expect.poll(() => answers(page).innerText()).toContain('An NPU does one thing');
   await page.getByRole('button', { name: 'Try again' }).click();
   await expect.poll(() => mock.state.bodies.length).toBe(2);
   expect(mock.state.bodies[1]?.messages).toHaveLength(1);
   await ended(page);
-  expect(await answers(page).count()).toBe(1);
+  await expect.poll(() => answers(page).count()).toBe(1);
 });
 
 it('shows a refusal in the words of the server, and that it did not run', async () => {
@@ -78,7 +85,7 @@ it('never takes a cut answer for a whole one', async () => {
   const { page } = await start();
   await say(page, 'Explain [[cut]] [[say Half an answer]]');
   await page.getByRole('alert').waitFor();
-  expect(await answers(page).innerText()).toContain('Half an answer');
+  await expect.poll(() => answers(page).innerText()).toContain('Half an answer');
 });
 
 it('sends the pinned device, and names the fallback', async () => {
@@ -93,24 +100,25 @@ it('sends the pinned device, and names the fallback', async () => {
   await say(page, 'Hello [[fallback]]');
   await ended(page);
   const badge = answers(page).last().locator('.badge');
-  expect(await badge.innerText()).toMatch(/CPU[\s\S]*not NPU/);
+  await expect.poll(() => badge.innerText()).toMatch(/CPU[\s\S]*not NPU/);
   await badge.click();
   await page.getByText('The rules chose NPU, but it would have waited longer there. It ran on CPU.').waitFor();
 });
 
 it('goes on with an answer while another chat is on screen', async () => {
-  const { page } = await start({ pace: 20 });
+  const { page, mock } = await start({ pace: 20, ...holding('answer') });
   await say(page, 'First question');
   await answers(page).locator('.prose').getByText('An NPU').waitFor();
   await page.keyboard.press('Control+n');
   await page.getByText('The line is clear').waitFor();
   await page.getByRole('link', { name: /First question/ }).click();
+  mock.state.held.clear();
   await answers(page).getByText('the battery alone.').waitFor();
   await ended(page);
 });
 
 it('follows the answer until the reader scrolls up', async () => {
-  const { page } = await start({ pace: 4, height: 500 });
+  const { page, mock } = await start({ pace: 4, height: 500, ...holding('answer') });
   await say(page, 'Explain [[long]]');
   const scroller = page.getByRole('region', { name: 'Conversation' });
   const rest = () => scroller.evaluate((e) => e.scrollHeight - e.scrollTop - e.clientHeight);
@@ -120,7 +128,15 @@ it('follows the answer until the reader scrolls up', async () => {
   await page.mouse.wheel(0, -250);
   const jump = page.getByRole('button', { name: 'Jump to latest' });
   await jump.waitFor();
-  const top = await scroller.evaluate((e) => e.scrollTop);
+  // The wheel's own movement goes on for some frames.
+  const top = await scroller.evaluate(async (e) => {
+    for (let still = 0, last = NaN; still < 10; last = e.scrollTop) {
+      await new Promise(requestAnimationFrame);
+      still = e.scrollTop === last ? still + 1 : 0;
+    }
+    return e.scrollTop;
+  });
+  mock.state.held.clear();
   await answers(page).getByText('How the pieces compare').waitFor();
   expect(Math.abs((await scroller.evaluate((e) => e.scrollTop)) - top)).toBeLessThan(2);
   await jump.click();
@@ -135,9 +151,9 @@ it('keeps the DOM of finished blocks and copies code as it is shown', async () =
   await page.evaluate(() => ((document.querySelector('.prose .code') as HTMLElement).dataset.mark = 'same'));
   await ended(page);
   expect(await page.locator('.prose .code[data-mark=same]').count()).toBe(1);
-  expect(await page.locator('.prose .code .hljs-keyword').count()).toBeGreaterThan(3);
+  await expect.poll(() => page.locator('.prose .code .hljs-keyword').count()).toBeGreaterThan(3);
   await page.getByRole('button', { name: 'Copy bash code' }).click();
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('python3 sums.py prices.csv | sort -k2 -n');
+  await expect.poll(() => copied(page)).toBe('python3 sums.py prices.csv | sort -k2 -n');
 });
 
 it('opens links outside and stays where it is', async () => {
@@ -182,11 +198,12 @@ it('deletes with undo, renames, and finds chats', async () => {
   await page.keyboard.press('Enter');
   await expect.poll(() => [...mock.state.chats.values()].map((c) => c.title).sort()).toEqual(['Oranges', 'Pears']);
   await page.keyboard.press('Control+k');
+  await expect.poll(() => focused(page)).toBe('INPUT Search chats');
   await page.keyboard.type('ora');
   await expect.poll(() => page.locator('nav .chats a').count()).toBe(1);
   await page.keyboard.press('Enter');
   await answers(page).waitFor();
-  expect(page.url()).toContain('#/chat/');
+  await expect.poll(() => page.url()).toContain('#/chat/');
 });
 
 it('says that a chat could not be saved, and goes on', async () => {
@@ -198,20 +215,23 @@ it('says that a chat could not be saved, and goes on', async () => {
 });
 
 it('folds thoughts when the answer begins, copies the answer alone, and shows tool calls', async () => {
-  const { page, mock } = await start({ pace: 20 });
+  const { page, mock } = await start({ pace: 20, ...holding('thoughts') });
   await say(page, 'Explain [[think]] [[tool]] [[say Just this.]]');
   const answer = answers(page).last();
   await answer.getByRole('button', { name: /^Thinking, \d/ }).waitFor();
   await answer.getByRole('region', { name: 'Thoughts' }).getByText('energy for each token').waitFor();
+  mock.state.held.clear();
   await ended(page);
   const thoughts = answer.getByRole('button', { name: /^Thought for \d/ });
-  expect(await thoughts.getAttribute('aria-expanded')).toBe('false');
+  await expect.poll(() => thoughts.getAttribute('aria-expanded')).toBe('false');
   await thoughts.click();
   await answer.getByText('<b>No</b> figures').waitFor();
   await answer.getByRole('list', { name: 'Tool calls' }).getByText('src/<main>.go').waitFor();
   await answer.getByRole('button', { name: 'Copy the answer' }).click();
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('Just this.');
-  expect([...mock.state.chats.values()][0]?.messages[1]?.thinking).toContain('Three sentences');
+  await expect.poll(() => copied(page)).toBe('Just this.');
+  const saved = () => [...mock.state.chats.values()][0]?.messages[1];
+  await expect.poll(() => saved()?.thinking).toContain('Three sentences');
+  await expect.poll(() => saved()?.content).toBe('Just this.');
   await page.reload();
   await answers(page).getByRole('button', { name: 'Thoughts' }).waitFor();
 });

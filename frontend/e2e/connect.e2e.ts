@@ -1,5 +1,5 @@
 import { afterAll, afterEach, expect, it } from 'vitest';
-import { open, shutdown, type Opened } from './browser';
+import { copied, open, shutdown, type Opened } from './browser';
 
 let opened: Opened | undefined;
 afterEach(async () => {
@@ -15,15 +15,14 @@ it('copies the settings of a client for a chosen model, and says when it was las
   const { page, mock } = opened;
   await page.getByRole('link', { name: 'Connect' }).click();
   await page.getByRole('button', { name: 'Copy the OpenAI address' }).click();
-  const copied = () => page.evaluate(() => navigator.clipboard.readText());
-  expect(await copied()).toBe('http://127.0.0.1:11434/v1');
+  await expect.poll(() => copied(page)).toBe('http://127.0.0.1:11434/v1');
   const zed = page.getByRole('button', { name: /^Zed/ });
-  expect(await zed.innerText()).toContain('Not seen yet');
+  await zed.getByText('Not seen yet').waitFor();
   await page.getByRole('combobox', { name: 'Settings below are for' }).selectOption('qwen3:4b');
   await page.getByRole('button', { name: /^Continue/ }).click();
   await page.getByText('"qwen3:4b"').waitFor();
   await page.getByRole('button', { name: /^Copy: Continue/ }).click();
-  expect(await copied()).toContain('model: "qwen3:4b"\n');
+  await expect.poll(() => copied(page)).toContain('model: "qwen3:4b"\n');
   // It asks for the first time while the page is open.
   const answer = await fetch(`http://127.0.0.1:${mock.port}/api/chat`, {
     method: 'POST',

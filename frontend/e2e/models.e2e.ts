@@ -56,7 +56,7 @@ it('tells what takes space, each byte once, and frees what was compiled', async 
 });
 
 it('gets a model: pauses, goes on, and has it in the list and the picker', async () => {
-  const { page, mock } = await start({ path: '#/models' });
+  const { page, mock } = await start({ path: '#/models', before: (m) => void m.state.held.add('download') });
   await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
   await page.getByRole('button', { name: 'Get qwen3:8b' }).click();
   const dialog = page.getByRole('dialog', { name: 'Get qwen3:8b' });
@@ -73,7 +73,8 @@ it('gets a model: pauses, goes on, and has it in the list and the picker', async
   await page.getByText(/^fetching, .* of 4.8 GB/).waitFor();
   await page.getByRole('button', { name: 'Pause qwen3:8b' }).click();
   await page.getByText(/^paused, /).waitFor();
-  expect(mock.state.downloads[0]?.state).toBe('paused');
+  await expect.poll(() => mock.state.downloads[0]?.state).toBe('paused');
+  mock.state.held.clear();
   await page.getByRole('button', { name: 'Go on with qwen3:8b' }).click();
   await page.getByRole('heading', { name: 'Downloads' }).waitFor({ state: 'detached' });
   await page.getByText('Installed', { exact: true }).first().waitFor();
@@ -106,7 +107,7 @@ it('searches the hub, and says that it is offline', async () => {
   await page.getByText('OpenVINO/Mistral-7B-Instruct-v0.3-int4-cw-ov').waitFor();
   await page.getByRole('combobox', { name: 'Size' }).selectOption('Up to 4B');
   await page.getByText('OpenVINO/Mistral-7B-Instruct-v0.3-int4-cw-ov').waitFor({ state: 'detached' });
-  expect(await page.getByRole('button', { name: 'Get qwen3:8b' }).count()).toBe(0);
+  await expect.poll(() => page.getByRole('button', { name: 'Get qwen3:8b' }).count()).toBe(0);
   await page.getByRole('button', { name: 'Get phi4-mini' }).waitFor();
   await page.getByRole('textbox', { name: /^Name of a model/ }).fill('gemma');
   await page.keyboard.press('Enter');
@@ -183,9 +184,10 @@ it('leads to the token where the hub wants to know who asks', async () => {
 });
 
 it('verifies a model, repairs it, and says where it came from', async () => {
-  const { page } = await start({
+  const { page, mock } = await start({
     path: '#/models/smollm2%3A135m',
-    before: (m) =>
+    before: (m) => {
+      m.state.held.add('download');
       Object.assign(
         m.state.models.find((model) => model.name === 'smollm2:135m')!,
         {
@@ -193,7 +195,8 @@ it('verifies a model, repairs it, and says where it came from', async () => {
           revision: '0123456789abcdef',
           torn: true,
         },
-      ),
+      );
+    },
   });
   await page.getByText('OpenVINO/SmolLM2-135M-int4-ov at 0123456789ab').waitFor();
   await page.getByText('runs: its weights are int4 symmetric in groups of 128').waitFor();
@@ -201,6 +204,7 @@ it('verifies a model, repairs it, and says where it came from', async () => {
   await page.getByText('Not as they came: openvino_model.bin.').waitFor();
   await page.getByRole('button', { name: 'Repair' }).click();
   await page.getByRole('heading', { name: 'Downloads' }).waitFor();
+  mock.state.held.clear();
   await page.getByRole('heading', { name: 'Downloads' }).waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Verify' }).click();
   await page.getByText('All 9 files are as they came.').waitFor();
@@ -209,7 +213,10 @@ it('verifies a model, repairs it, and says where it came from', async () => {
 it('adds a folder by hand and by dropping it, and moves the models', async () => {
   const { page, mock } = await start({
     path: '#/models',
-    before: (m) => (m.state.status.desktop = { window: true, tray: 'shown' }),
+    before: (m) => {
+      m.state.status.desktop = { window: true, tray: 'shown' };
+      m.state.held.add('move');
+    },
   });
   await page.getByRole('button', { name: 'Add a folder' }).click();
   const dialog = page.getByRole('dialog', { name: 'Add a folder' });
@@ -258,6 +265,7 @@ it('adds a folder by hand and by dropping it, and moves the models', async () =>
   await mover.getByRole('button', { name: 'Choose' }).click();
   await mover.getByRole('button', { name: 'Move', exact: true }).click();
   await mover.getByRole('progressbar').waitFor();
+  mock.state.held.clear();
   await page.getByText('The models are in /mnt/data/models').waitFor();
   await mover.waitFor({ state: 'detached' });
   await page.getByText('/mnt/data/models', { exact: true }).waitFor();
@@ -278,7 +286,7 @@ it('keeps a token, refuses a wrong one, and fetches from another hub', async () 
   await dialog.getByRole('button', { name: 'Keep' }).click();
   await dialog.getByText('Kept. It belongs to ada.').waitFor();
   await dialog.getByText('in the system’s keyring').waitFor();
-  expect(await token.inputValue()).toBe('');
+  await expect.poll(() => token.inputValue()).toBe('');
   await dialog.getByRole('button', { name: 'Forget' }).click();
   await dialog.getByText('There is none').waitFor();
   await dialog.getByLabel('Hub', { exact: true }).selectOption('ModelScope');
@@ -297,7 +305,7 @@ it('keeps a token, refuses a wrong one, and fetches from another hub', async () 
   await told;
   await dialog.getByText('Token for modelscope.cn').waitFor();
   await dialog.getByLabel('Address of the hub').fill('no address');
-  expect(await dialog.getByRole('button', { name: 'Use it' }).isDisabled()).toBe(true);
+  await expect.poll(() => dialog.getByRole('button', { name: 'Use it' }).isDisabled()).toBe(true);
   await dialog.getByRole('switch', { name: 'Editors and scripts may download' }).click();
   await expect.poll(() => mock.state.settings.refuse_client_downloads).toBe(true);
 });

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
-import { answers, box, ended, open, say, shutdown, type Opened } from './browser';
+import { answers, box, copied, ended, focused, open, say, shutdown, type Opened } from './browser';
 
 let opened: Opened | undefined;
 afterEach(async () => {
@@ -18,15 +18,10 @@ async function start(...args: Parameters<typeof open>): Promise<Opened> {
   return opened;
 }
 
-const focused = (page: Page) =>
-  page.evaluate(() => {
-    const e = document.activeElement;
-    return `${e?.tagName} ${e?.getAttribute('aria-label') ?? e?.textContent?.trim() ?? ''}`;
-  });
-
 describe('with the keyboard alone', () => {
   it('chats, stops, edits, searches and reads the help', async () => {
-    const { page, mock } = await start({ pace: 15 });
+    const { page, mock } = await start({ pace: 15, before: (m) => void m.state.held.add('answer') });
+    await expect.poll(() => focused(page)).toBe('TEXTAREA Message');
     await page.keyboard.type('First line');
     await page.keyboard.press('Shift+Enter');
     await page.keyboard.type('second line');
@@ -34,23 +29,25 @@ describe('with the keyboard alone', () => {
     await answers(page).getByText('An NPU').waitFor();
     await page.keyboard.press('Escape');
     await ended(page);
+    mock.state.held.clear();
     await page.keyboard.press('ArrowUp');
-    expect(await box(page).inputValue()).toBe('First line\nsecond line');
+    await expect.poll(() => box(page).inputValue()).toBe('First line\nsecond line');
     await page.keyboard.type(' edited');
     await page.keyboard.press('Enter');
+    await expect.poll(() => mock.state.bodies.length).toBe(2);
     await ended(page);
     expect(mock.state.bodies[1]?.messages).toEqual([{ role: 'user', content: 'First line\nsecond line edited' }]);
     await page.keyboard.press('Control+/');
     await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
     await page.keyboard.press('Escape');
-    expect(await page.getByRole('dialog').count()).toBe(0);
+    await expect.poll(() => page.getByRole('dialog').count()).toBe(0);
     await page.keyboard.press('Control+n');
     await page.getByText('The line is clear').waitFor();
-    expect(await focused(page)).toBe('TEXTAREA Message');
+    await expect.poll(() => focused(page)).toBe('TEXTAREA Message');
     await page.keyboard.press('Control+k');
-    expect(await focused(page)).toBe('INPUT Search chats');
+    await expect.poll(() => focused(page)).toBe('INPUT Search chats');
     await page.keyboard.press('ArrowDown');
-    expect(await focused(page)).toContain('First line');
+    await expect.poll(() => focused(page)).toContain('First line');
     await page.keyboard.press('Enter');
     await answers(page).waitFor();
   });
@@ -61,12 +58,14 @@ describe('with the keyboard alone', () => {
     await box(page).focus();
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
+    await expect.poll(() => focused(page)).toMatch(/^UL Model/);
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('Enter');
     await page.getByRole('button', { name: 'Model: qwen3:4b' }).waitFor();
-    expect(await page.getByRole('option').count()).toBe(0);
+    await expect.poll(() => page.getByRole('option').count()).toBe(0);
     await page.getByRole('button', { name: /^Device:/ }).focus();
     await page.keyboard.press('ArrowDown');
+    await expect.poll(() => focused(page)).toMatch(/^UL Device/);
     await page.keyboard.press('c');
     await page.keyboard.press('Enter');
     await say(page, 'Hello');
@@ -167,7 +166,13 @@ describe('for screen readers', () => {
 
 describe('requests', () => {
   it('shows those of all clients live, with the record, and cancels one', async () => {
-    const { page, mock } = await start({ pace: 30, before: (m) => m.seed(5) });
+    const { page, mock } = await start({
+      pace: 30,
+      before: (m) => {
+        m.seed(5);
+        m.state.held.add('answer');
+      },
+    });
     await page.getByRole('link', { name: 'Requests' }).click();
     await page.locator('[data-trace="seed-0"]').waitFor();
     // Another client asks meanwhile.
@@ -212,7 +217,7 @@ describe('requests', () => {
     await page.locator('[data-row="0"]').waitFor();
     await page.getByRole('textbox', { name: 'Search requests' }).fill('seed-2999');
     await page.locator('[data-trace="seed-2999"]').waitFor();
-    expect(await page.locator('[data-row]').count()).toBe(1);
+    await expect.poll(() => page.locator('[data-row]').count()).toBe(1);
     const download = page.waitForEvent('download');
     await page.getByRole('link', { name: 'Export as CSV' }).click();
     expect((await download).url()).toContain('/ui/requests/export?format=csv&q=seed-2999');
@@ -224,13 +229,17 @@ describe('requests', () => {
     await expect
       .poll(async () => Number(await page.locator('.total').innerText())) // one every 40 s
       .toBeGreaterThan(80);
-    expect(Number(await page.locator('.total').innerText())).toBeLessThan(100);
+    await expect.poll(async () => Number(await page.locator('.total').innerText())).toBeLessThan(100);
     const link = await page.getByRole('link', { name: 'Export as CSV' }).getAttribute('href');
     expect(link).toMatch(/reason=context&since=\d{4}-/);
   });
 
   it('shows what each device does, and leads to the request', async () => {
-    const { page } = await start({ pace: 40, path: '#/requests' });
+    const { page } = await start({
+      pace: 40,
+      path: '#/requests',
+      before: (m) => void (m.state.held = new Set(['position 1', 'compiling for NPU', 'answer'])),
+    });
     const panel = page.getByRole('region', { name: 'What each device does now' });
     await panel.getByText('clear; smollm2:135m loaded').waitFor();
     const mock = opened!.mock;
@@ -244,7 +253,9 @@ describe('requests', () => {
         .catch(() => '');
     void ask('first', 'Explain [[queue]] [[long]]');
     await panel.getByRole('button', { name: '1 waiting' }).waitFor();
+    mock.state.held.delete('position 1');
     await panel.getByRole('button', { name: /compiling for NPU, \d+ s/ }).waitFor();
+    mock.state.held.delete('compiling for NPU');
     await panel.getByRole('button', { name: /decoding \d+/ }).click();
     await page.getByRole('complementary', { name: 'Request' }).waitFor();
     expect(page.url()).toContain('#/requests/first');
@@ -296,7 +307,7 @@ describe('requests', () => {
       before: (m) => {
         m.seed(3);
         m.state.kept.set('seed-0', 'An answer.');
-        m.state.holding = true;
+        m.state.held.add('replay');
       },
       path: '#/requests/seed-1',
     });
@@ -309,7 +320,7 @@ describe('requests', () => {
     // It is all there before its end, piece by piece.
     await dialog.getByText('Running on CPU.').waitFor();
     expect(await dialog.getByText('17 tok/s').count()).toBe(0);
-    mock.state.holding = false;
+    mock.state.held.clear();
     await dialog.getByText('17 tok/s · first after 410 ms').waitFor();
     await dialog.getByRole('region', { name: 'Then, on NPU' }).getByText('An answer.').waitFor();
   });
@@ -330,17 +341,18 @@ describe('requests', () => {
   it('stays smooth while many requests change', async () => {
     const { page, mock } = await start({ before: (m) => m.seed(2000), path: '#/requests' });
     await page.locator('[data-row="0"]').waitFor();
+    // Of all frames the one in the middle: work of the page's own shows in each of them, a machine that is busy elsewhere in a few.
     const frames = page.evaluate(
       () =>
         new Promise<number>((resolve) => {
           let last = performance.now();
-          let worst = 0;
+          const took: number[] = [];
           const end = last + 1500;
           const tick = (now: number) => {
-            worst = Math.max(worst, now - last);
+            took.push(now - last);
             last = now;
             if (now < end) requestAnimationFrame(tick);
-            else resolve(worst);
+            else resolve(took.sort((a, b) => a - b)[took.length >> 1]!);
           };
           requestAnimationFrame(tick);
         }),
@@ -367,7 +379,7 @@ describe('the header', () => {
   it('stops and starts the server, and copies the real address', async () => {
     const { page, mock } = await start();
     await page.getByRole('button', { name: "Copy the server's address" }).click();
-    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('http://127.0.0.1:11434');
+    await expect.poll(() => copied(page)).toBe('http://127.0.0.1:11434');
     await page.getByRole('button', { name: 'Stop server' }).click();
     await page.getByText('Server off').waitFor();
     mock.state.settings.port = 11500;
@@ -385,7 +397,7 @@ describe('the header', () => {
     await page.getByText('Port 11434 is held by ollama (process 4121).').waitFor();
     await page.getByText('No tray on this desktop').waitFor();
     await page.getByRole('button', { name: 'Dismiss this notice' }).click();
-    expect(await page.getByText('No tray on this desktop').count()).toBe(0);
+    await expect.poll(() => page.getByText('No tray on this desktop').count()).toBe(0);
   });
 
   it('says that the listener is gone, and comes back by itself', async () => {
@@ -399,10 +411,10 @@ describe('the header', () => {
     await page.getByRole('alert').getByText('Open it again, then try again.').waitFor();
     const { startMock } = await import('../dev/mock.mjs');
     const again = await startMock({ port });
-    await page.getByText('It may have been closed or restarted').waitFor({ state: 'detached', timeout: 15_000 });
+    await page.getByText('It may have been closed or restarted').waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Try again' }).click();
     await ended(page);
-    expect(await answers(page).last().innerText()).toContain('An NPU');
+    await expect.poll(() => answers(page).last().innerText()).toContain('An NPU');
     await again.close();
   });
 });
@@ -412,7 +424,7 @@ describe('in a narrow window', () => {
     const { page } = await start({ width: 640 });
     await say(page, 'Hello');
     await ended(page);
-    expect(await page.getByRole('navigation').isVisible()).toBe(false);
+    await expect.poll(() => page.getByRole('navigation').isVisible()).toBe(false);
     await page.keyboard.press('Control+k');
     await expect.poll(() => focused(page)).toBe('INPUT Search chats');
     await page.keyboard.press('Enter');

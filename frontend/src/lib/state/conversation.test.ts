@@ -132,7 +132,7 @@ describe('Conversation', () => {
     });
     const c = new Conversation('c1');
     void c.send('x', { model: 'm' });
-    await vi.waitFor(() => expect(id).not.toBe(''));
+    await vi.waitFor(() => expect(id).not.toBe(''), 30_000);
     const base = { started_at: new Date().toISOString(), route: '/api/chat', model_asked: 'm', user_agent: 'other' };
     requests.receive({ ...base, trace_id: 'foreign', state: 'decoding' });
     expect(c.live).toBeUndefined();
