@@ -94,6 +94,7 @@ func New(o Options) (*Backend, error) {
 	}
 	b.journal = j
 	b.library = models.Open(b.modelDirs()...)
+	b.notice("library", b.library.Trouble())
 	b.shelf.list = b.library.List
 	b.knowledge = newKnowledge(b)
 	b.prober = newProber(b)

@@ -88,6 +88,17 @@ func TestAFolderThatCannotBeReadIsANoticeAndNotZeroModels(t *testing.T) {
 	assert.Zero(t, b.Status().Models)
 }
 
+func TestADamagedFileOfTheLibraryIsSaidOnce(t *testing.T) {
+	home, library := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(library, ".library.json"), []byte("PK\x03"), 0o600))
+	b, stop := start(t, home, func(s *config.Settings) { s.ModelsDir = library })
+	require.Len(t, b.Status().Notices, 1)
+	assert.Contains(t, b.Status().Notices[0].Text, "It was put aside as .library.json.damaged.")
+	stop()
+	b, _ = start(t, home, func(s *config.Settings) { s.ModelsDir = library })
+	assert.Empty(t, b.Status().Notices)
+}
+
 func TestTheStatusDoesNotReadTheDiskEachTime(t *testing.T) {
 	looks := 0
 	s := shelf{list: func() ([]models.Model, error) { looks++; return make([]models.Model, looks), nil }}

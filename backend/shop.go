@@ -91,6 +91,7 @@ func (b *Backend) modelsMoved(to string) error {
 		return err
 	}
 	b.library.Reopen(b.modelDirs()...)
+	b.notice("library", b.library.Trouble())
 	b.modelsChanged()
 	return nil
 }

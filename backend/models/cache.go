@@ -1,11 +1,14 @@
 package models
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +29,7 @@ type cache struct {
 	loaded  bool              // guarded by mu
 	changed bool              // since the file was written; guarded by mu
 	known   map[string]cached // by folder; guarded by mu
+	trouble string            // what was wrong with the file, a sentence; guarded by mu
 }
 
 type cached struct {
@@ -48,20 +52,39 @@ func (c *cache) get(f folder) (Model, bool) {
 	return m, true
 }
 
-// load reads the file once. One that cannot be read is an empty one.
+// load reads the file once. One that cannot be read is an empty one; a damaged one is put aside, so that it can be looked at.
 func (c *cache) load() {
 	if c.loaded || c.path == "" {
 		return
 	}
 	c.loaded = true
 	text, err := readFile(c.path, 16<<20)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	var known map[string]cached
-	if json.Unmarshal(text, &known) == nil && known != nil {
-		c.known = known
+	read := err == nil
+	if read {
+		err = json.Unmarshal(text, &known)
 	}
+	if err == nil && known != nil {
+		c.known = known
+		return
+	}
+	aside := ""
+	if read && os.Rename(c.path, c.path+".damaged") == nil {
+		aside = " It was put aside as " + filepath.Base(c.path) + ".damaged."
+	}
+	c.trouble = fmt.Sprintf("What was worked out about the models (%s) cannot be read (%v).%s It is worked out again from the models' files, which takes a moment once; the models themselves are not touched.",
+		c.path, cmp.Or(err, errors.New("it is empty")), aside)
+}
+
+// problem is what was wrong with the file; "" when nothing was.
+func (c *cache) problem() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.load()
+	return c.trouble
 }
 
 func (c *cache) put(f folder, m Model) {

@@ -49,6 +49,10 @@ func (l *Library) Reopen(dirs ...string) {
 	l.place.Store(p)
 }
 
+// Trouble is a sentence for people about what the library keeps for itself: that it was damaged, and what was done. "" means
+// that all is well.
+func (l *Library) Trouble() string { return l.cache().problem() }
+
 // SetTable tells the library how to get the list of well-known models, whose short names find what is installed of them.
 func (l *Library) SetTable(table func() Table) { l.table.Store(&table) }
 

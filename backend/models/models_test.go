@@ -309,7 +309,17 @@ func TestDigestIsOfTheContentAndKept(t *testing.T) {
 	assert.NotEqual(t, digest, find(t, l, "m").Digest)
 
 	require.NoError(t, os.WriteFile(filepath.Join(one, ".library.json"), []byte("{ broken"), 0o600))
-	assert.NotEmpty(t, find(t, models.Open(one), "m").Digest)
+	l = models.Open(one)
+	assert.Contains(t, l.Trouble(), filepath.Join(one, ".library.json")+") cannot be read (invalid character 'b'")
+	assert.Contains(t, l.Trouble(), "It was put aside as .library.json.damaged. It is worked out again")
+	assert.NotEmpty(t, find(t, l, "m").Digest)
+	aside, err := os.ReadFile(filepath.Join(one, ".library.json.damaged"))
+	require.NoError(t, err)
+	assert.Equal(t, "{ broken", string(aside))
+	assert.Len(t, names(t, l), 1)
+	l = models.Open(one)
+	assert.Empty(t, l.Trouble(), "it is said once")
+	assert.NotEmpty(t, find(t, l, "m").Digest)
 }
 
 func TestLibraryWorksWhereItCannotWrite(t *testing.T) {
@@ -322,6 +332,8 @@ func TestLibraryWorksWhereItCannotWrite(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, list, 1)
 	}
+	assert.Contains(t, l.Trouble(), "cannot be read")
+	assert.NotContains(t, l.Trouble(), "put aside")
 	left, err := filepath.Glob(filepath.Join(dir, ".library.json-*"))
 	require.NoError(t, err)
 	assert.Empty(t, left)
