@@ -167,7 +167,7 @@ func (e *engines) runtimeStatus() server.RuntimeStatus {
 func (b *Backend) loaded(context.Context) ([]ollama.Loaded, error) {
 	var list []ollama.Loaded
 	for _, l := range b.engine.current().Loaded() {
-		entry := ollama.Loaded{Device: l.Device, Bytes: l.Loaded.Bytes, ContextLimit: l.Loaded.ContextLimit, ExpiresAt: l.ExpiresAt}
+		entry := ollama.Loaded{Device: l.Device, Bytes: l.Bytes, ContextLimit: l.Loaded.ContextLimit, ExpiresAt: l.ExpiresAt}
 		model, err := b.library.Find(l.Model.Name)
 		if err != nil {
 			continue // deleted while it is loaded

@@ -98,6 +98,7 @@ type LoadedModel struct {
 	Model     llm.ModelRef
 	Device    llm.Device
 	Loaded    llm.Loaded
+	Bytes     int64 // what it takes of the device's memory now; Loaded.Bytes is what it took when it had been loaded
 	Embedding bool
 	InUse     int
 	ExpiresAt time.Time // zero: never, or not while it is in use

@@ -31,6 +31,7 @@ type model struct {
 	err     error     // why the load failed; it is no longer in the child's models then
 
 	loaded  llm.Loaded
+	bytes   int64         // what it takes now: after the load, then after each answer
 	users   int           // turns that use it
 	leaving bool          // Unload was called while it was in use
 	keep    time.Duration // after the last use; negative: for ever
@@ -230,7 +231,7 @@ func (l *lane) loadEnded(m *model, w *work, loaded llm.Loaded, err error) {
 		l.finish(m.child, w)
 		return
 	}
-	m.state, m.loaded = ready, loaded
+	m.state, m.loaded, m.bytes = ready, loaded, loaded.Bytes
 	if loaded.LoadTime > 0 {
 		l.measure(m.req.Model.Name, Speed{Load: loaded.LoadTime})
 	}

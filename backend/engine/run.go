@@ -24,7 +24,7 @@ func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) {
 	var stats llm.Stats
 	honest := false // the time of the prompt says how fast this device reads
 	err := t.run(ctx, job.Load, job.Times, phasePrefill, func(ctx context.Context, c *child, _ llm.Loaded) error {
-		decoding := false
+		decoding, m := false, t.model
 		honest = t.lane.wholly(job.Load.Model.Name, job.Generate.Tokens)
 		var err error
 		stats, err = c.client.Generate(ctx, job.Generate, func(d llm.Delta) error {
@@ -36,6 +36,7 @@ func (e *Engine) Run(ctx context.Context, job Job) (llm.Stats, error) {
 			t.refused = err != nil
 			return err
 		})
+		t.lane.takes(m, stats.Memory)
 		return err
 	})
 	if err == nil {
@@ -51,8 +52,10 @@ func (e *Engine) Embed(ctx context.Context, device llm.Device, load llm.LoadRequ
 	var times Times
 	var embedded llm.Embedded
 	err := t.run(ctx, load, &times, phaseEmbed, func(ctx context.Context, c *child, _ llm.Loaded) error {
+		m := t.model
 		var err error
 		embedded, err = c.client.Embed(ctx, req)
+		t.lane.takes(m, embedded.Memory)
 		return err
 	})
 	if err == nil && embedded.Duration > 0 {
@@ -61,6 +64,17 @@ func (e *Engine) Embed(ctx context.Context, device llm.Device, load llm.LoadRequ
 		t.lane.engine.mu.Unlock()
 	}
 	return embedded, times, err
+}
+
+// takes notes what a model takes of its device's memory; 0: that is not known.
+func (l *lane) takes(m *model, bytes int64) {
+	if bytes == 0 {
+		return
+	}
+	l.engine.mu.Lock()
+	defer l.engine.mu.Unlock()
+	m.bytes = bytes
+	l.engine.changed()
 }
 
 // Load makes a model ready, or keeps one ready for longer.

@@ -210,7 +210,7 @@ func (l *lane) state(device llm.Device) State {
 			s.Loading, s.Phase, s.Since = name, m.phase, m.since
 		case ready:
 			s.Loaded = append(s.Loaded, LoadedModel{
-				Model: m.req.Model, Device: device, Loaded: m.loaded, Embedding: m.req.Embedding, InUse: m.users, ExpiresAt: m.expires,
+				Model: m.req.Model, Device: device, Loaded: m.loaded, Bytes: m.bytes, Embedding: m.req.Embedding, InUse: m.users, ExpiresAt: m.expires,
 			})
 		}
 	}

@@ -34,6 +34,7 @@ type embedder struct {
 	inputs    []openvino.Port
 	limit     int // most tokens of a text
 	pooling   pooling
+	weights   int64 // bytes of their file
 	loaded    llm.Loaded
 }
 
@@ -83,14 +84,15 @@ func (r *Runner) openEmbedder(ctx context.Context, req llm.LoadRequest, progress
 	if err != nil {
 		return nil, err
 	}
-	before := residentBytes()
 	progress(llm.Phase{Name: "reading"})
 	e := &embedder{name: req.Model.Name, lib: core.Library()}
 	if err := e.open(ctx, r, core, req.Model, progress); err != nil {
 		e.close()
+		r.memory.drop(e.name)
 		return nil, err
 	}
-	e.loaded = llm.Loaded{Bytes: max(residentBytes()-before, 0), ContextLimit: e.limit, PromptLimit: e.limit}
+	e.weights = fileSize(req.Model.Dir, "openvino_model.bin") + fileSize(req.Model.Dir, "model.onnx")
+	e.loaded = llm.Loaded{Bytes: r.memory.charge(e.name, e.weights), ContextLimit: e.limit, PromptLimit: e.limit}
 	return e, nil
 }
 
@@ -206,6 +208,7 @@ func (r *Runner) Embed(ctx context.Context, req llm.EmbedRequest) (llm.Embedded,
 		}
 	}
 	out.Duration = time.Since(started)
+	out.Memory = r.memory.charge(e.name, e.weights)
 	return out, nil
 }
 

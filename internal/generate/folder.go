@@ -91,6 +91,15 @@ func readJSON(dir, name string, v any) error {
 	return nil
 }
 
+// fileSize is the size of a file of the folder, 0 when there is none.
+func fileSize(dir, name string) int64 {
+	info, err := os.Stat(filepath.Join(dir, name))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // checkXML refuses a file that is not what its name says: OpenVINO picks its reader by content.
 func checkXML(path string) error {
 	f, err := os.Open(path)

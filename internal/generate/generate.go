@@ -31,7 +31,20 @@ func (r *Runner) Generate(ctx context.Context, req llm.GenerateRequest, emit fun
 		err = ctx.Err()
 		a.stats.Cancel = max(time.Since(<-wish), time.Microsecond)
 	}
+	r.tidy(c)
+	a.stats.Memory = r.memory.charge(c.name, c.least())
 	return a.stats, err
+}
+
+// tidy gives memory of the cache back that is of no use any more, unless the device is at work: then the next answer does.
+func (r *Runner) tidy(c *chat) {
+	if c.pages == nil || !r.turn.tryTake() {
+		return
+	}
+	defer r.turn.give()
+	if err := c.pages.shrink(); err != nil {
+		r.options.Log.Warn("memory of the KV cache is not given back", "model", c.name, "error", err) // what it holds is in order
+	}
 }
 
 func notLoaded(err error, model, device string) error {

@@ -33,6 +33,7 @@ type chat struct {
 	slots     slots
 	pages     *pages // nil: each conversation's cache is in an infer request of its own
 	pace      pace
+	weights   int64 // bytes of their file
 	grammars  *constrain.Compiler
 
 	// NPU only: the one slot, and the right to use it for a whole answer.
@@ -86,20 +87,26 @@ func (r *Runner) openChat(ctx context.Context, req llm.LoadRequest, progress fun
 		return nil, err
 	}
 	progress(llm.Phase{Name: "reading"})
-	before := residentBytes()
 	c := &chat{name: req.Model.Name, lib: core.Library(), ends: map[int32]bool{}, inputs: map[string]bool{}}
 	if c.tokenizer, c.release, err = r.tokenizer(ctx, req.Model); err != nil {
 		return nil, err
 	}
 	if err := c.open(ctx, r, core, req, progress); err != nil {
 		c.close()
+		r.memory.drop(c.name)
 		return nil, err
 	}
-	c.loaded.Bytes = residentBytes() - before
-	if info, err := os.Stat(filepath.Join(req.Model.Dir, "openvino_model.bin")); err == nil && c.loaded.Bytes <= 0 {
-		c.loaded.Bytes = info.Size()
-	}
+	c.weights = fileSize(req.Model.Dir, "openvino_model.bin")
+	c.loaded.Bytes = r.memory.charge(c.name, c.least())
 	return c, nil
+}
+
+// least is what the model takes at the very least: its weights, and its pages.
+func (c *chat) least() int64 {
+	if c.pages == nil {
+		return c.weights
+	}
+	return c.weights + c.pages.size()
 }
 
 func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm.LoadRequest, progress func(llm.Phase)) error {

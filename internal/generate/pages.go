@@ -1,6 +1,7 @@
 package generate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,8 @@ type pages struct {
 	lib     *openvino.Library
 	request *openvino.Request
 	layers  []layer
-	block   int // tokens in a block
+	block   int   // tokens in a block
+	bytes   int64 // of a block, in all layers
 
 	ids, places input[int64] // [n]
 	wanted      input[int64] // [1, 1]; only with a sliced head
@@ -31,23 +33,26 @@ type pages struct {
 	blockEnds   input[int32] // [2], where its list begins and ends in blocks
 	logits      logits
 
+	newTensor func(openvino.ElementType, ...int64) (*openvino.Tensor, error) // of a layer; only tests set another
+
 	mu    sync.Mutex
-	bytes int64   // of a block, in all layers; guarded by mu
-	users []int32 // of each block; guarded by mu
-	free  []int32 // blocks that nobody uses; guarded by mu
+	users []int32             // of each block; guarded by mu
+	open  map[*paged]struct{} // conversations that have blocks; guarded by mu
 }
 
 // layer is the keys or the values of one attention layer.
 type layer struct {
 	openvino.Port
 	tensor *openvino.Tensor
+	memory []byte // of tensor
+	block  int    // bytes of a block
 }
 
 // firstBlocks is how many blocks there are from the beginning.
 const firstBlocks = 32
 
 func newPages(c *chat, ports []openvino.Port) (*pages, error) {
-	p := &pages{lib: c.lib}
+	p := &pages{lib: c.lib, newTensor: c.lib.NewTensor, open: map[*paged]struct{}{}}
 	for _, port := range ports {
 		if !strings.HasPrefix(port.Name, "key_cache.") && !strings.HasPrefix(port.Name, "value_cache.") {
 			continue
@@ -67,69 +72,90 @@ func newPages(c *chat, ports []openvino.Port) (*pages, error) {
 	if c.inputs[ir.Positions] {
 		p.wanted.name = ir.Positions
 	}
-	if err := p.grow(firstBlocks); err != nil {
+	if err := p.resize(firstBlocks); err != nil {
 		p.close()
 		return nil, err
+	}
+	for i := range p.layers {
+		l := &p.layers[i]
+		l.block = len(l.memory) / firstBlocks
+		p.bytes += int64(l.block)
 	}
 	return p, nil
 }
 
-// grow makes the cache hold total blocks. It must not run beside an inference.
-func (p *pages) grow(total int) error {
-	bytes := int64(0)
+// resize makes the cache hold total blocks; those beyond must be unused. It must not run beside an inference. When it fails, the cache
+// holds no more and no less than before, or what it was to shrink to. One layer follows the other, so that never more than one is there
+// twice.
+func (p *pages) resize(total int) error {
+	p.mu.Lock()
+	had := len(p.users)
+	p.users = p.users[:min(had, total)]
+	p.mu.Unlock()
 	for i := range p.layers {
-		n, err := p.layers[i].grow(p.lib, p.request, total)
-		if err != nil {
-			return fmt.Errorf("make the KV cache hold %d tokens: %w", total*p.block, err)
+		if err := p.layers[i].resize(p, total); err != nil {
+			err = fmt.Errorf("make the KV cache hold %d tokens: %w", total*p.block, err)
+			return errors.Join(err, p.level(min(had, total)))
 		}
-		bytes += n
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := len(p.users); i < total; i++ {
-		p.users = append(p.users, 0)
-		p.free = append(p.free, int32(i))
-	}
-	p.bytes = bytes / int64(total)
+	p.users = append(p.users, make([]int32, total-len(p.users))...)
 	return nil
 }
 
-func (l *layer) grow(lib *openvino.Library, request *openvino.Request, total int) (bytes int64, err error) {
-	dims := slices.Clone(l.Dims)
-	dims[0] = int64(total)
-	bigger, err := lib.NewTensor(l.Type, dims...)
+func (l *layer) resize(p *pages, total int) error {
+	tensor, err := p.newTensor(l.Type, l.dims(total)...)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	memory, err := bigger.Bytes()
-	if err == nil && l.tensor != nil {
-		var old []byte
-		old, err = l.tensor.Bytes()
-		copy(memory, old)
-	}
+	memory, err := tensor.Bytes()
 	if err == nil {
-		err = request.SetTensor(l.Name, bigger)
+		copy(memory, l.memory)
+		err = p.request.SetTensor(l.Name, tensor)
 	}
 	if err != nil {
-		bigger.Close()
-		return 0, err
+		tensor.Close()
+		return err
 	}
 	if l.tensor != nil {
 		l.tensor.Close()
 	}
-	l.tensor = bigger
-	return int64(len(memory)), nil
+	l.tensor, l.memory = tensor, memory
+	return nil
 }
 
-// take gives n more blocks.
+// dims is the shape of total blocks.
+func (l *layer) dims(total int) []int64 {
+	dims := slices.Clone(l.Dims)
+	dims[0] = int64(total)
+	return dims
+}
+
+// level makes all layers hold total blocks again, where some hold more: the runtime wants them alike. It needs no memory.
+func (p *pages) level(total int) error {
+	if total == 0 {
+		return nil // there was no cache yet
+	}
+	var failed error
+	for i := range p.layers {
+		l := &p.layers[i]
+		l.memory = l.memory[:total*l.block]
+		failed = errors.Join(failed, l.tensor.Reshape(l.dims(total)...))
+	}
+	return failed
+}
+
+// take gives n more blocks, the first that are free: so the last ones become free, and can be given back.
 func (p *pages) take(n int) ([]int32, error) {
 	p.mu.Lock()
-	total, missing := len(p.users), n-len(p.free)
+	total := len(p.users)
+	missing := n - (total - p.used())
 	p.mu.Unlock()
 	if missing > 0 {
-		err := p.grow(max(total+missing, total*3/2))
+		err := p.resize(max(total+missing, total*3/2))
 		if err != nil {
-			err = p.grow(total + missing)
+			err = p.resize(total + missing)
 		}
 		if err != nil {
 			return nil, err
@@ -137,45 +163,94 @@ func (p *pages) take(n int) ([]int32, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := len(p.free) - n
-	blocks := slices.Clone(p.free[at:])
-	p.free = p.free[:at]
-	for _, b := range blocks {
-		p.users[b] = 1
+	blocks := make([]int32, 0, n)
+	for b := 0; len(blocks) < n; b++ {
+		if p.users[b] == 0 {
+			p.users[b] = 1
+			blocks = append(blocks, int32(b))
+		}
 	}
 	return blocks, nil
 }
 
-// share makes one more conversation a user of blocks.
-func (p *pages) share(blocks []int32) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, b := range blocks {
-		p.users[b]++
+// used is how many blocks are. p.mu is held.
+func (p *pages) used() (n int) {
+	for _, users := range p.users {
+		if users > 0 {
+			n++
+		}
 	}
+	return n
 }
 
-// give takes blocks back from one of their users.
-func (p *pages) give(blocks []int32) {
+// spare tells how many blocks are enough, when fewer than half of them are used.
+func (p *pages) spare() (enough int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, b := range blocks {
-		if p.users[b]--; p.users[b] == 0 {
-			p.free = append(p.free, b)
+	used := p.used()
+	enough = max(firstBlocks, used*3/2)
+	return enough, 2*used < len(p.users) && enough < len(p.users)
+}
+
+// shrink gives memory back, if there is more than is of use. It must not run beside an inference.
+func (p *pages) shrink() error {
+	total, ok := p.spare()
+	if !ok {
+		return nil
+	}
+	p.moveBelow(total)
+	if err := p.resize(total); err != nil {
+		return err
+	}
+	openvino.Trim()
+	return nil
+}
+
+// moveBelow moves what is used of the blocks from total on into free ones below.
+func (p *pages) moveBelow(total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	moved := map[int32]int32{}
+	free := 0
+	for b := total; b < len(p.users); b++ {
+		if p.users[b] == 0 {
+			continue
+		}
+		for p.users[free] > 0 {
+			free++
+		}
+		for _, l := range p.layers {
+			copy(l.memory[free*l.block:(free+1)*l.block], l.memory[b*l.block:])
+		}
+		p.users[free], p.users[b] = p.users[b], 0
+		moved[int32(b)] = int32(free)
+	}
+	for s := range p.open {
+		for i, b := range s.blocks {
+			if to, ok := moved[b]; ok {
+				s.blocks[i] = to
+			}
 		}
 	}
 }
 
+// size is what the whole cache takes, whether it is used or not.
+func (p *pages) size() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int64(len(p.users)) * p.bytes
+}
+
 // memory is what the caches of these conversations take; what they share counts once.
 func (p *pages) memory(slots []*slot) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	seen := map[int32]bool{}
 	for _, s := range slots {
 		for _, b := range s.cache.(*paged).blocks {
 			seen[b] = true
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return int64(len(seen)) * p.bytes
 }
 
@@ -241,7 +316,7 @@ func (p *pages) close() {
 // paged is one conversation's part of pages.
 type paged struct {
 	pages  *pages
-	blocks []int32
+	blocks []int32 // written to with pages.mu held, for a shrinking cache moves them; by feed also with the device's turn
 	seen   int
 	row    []float32 // its last logits: those in the request are overwritten by the next conversation's
 }
@@ -250,11 +325,9 @@ func (s *paged) entries() int { return s.seen }
 
 func (s *paged) feed(_ *chat, tokens []int32) ([]float32, error) {
 	if missing := (s.seen+len(tokens)+s.pages.block-1)/s.pages.block - len(s.blocks); missing > 0 {
-		more, err := s.pages.take(missing)
-		if err != nil {
+		if err := s.grow(missing); err != nil {
 			return nil, err
 		}
-		s.blocks = append(s.blocks, more...)
 	}
 	row, err := s.pages.run(s.blocks, s.seen, tokens)
 	if err != nil {
@@ -265,21 +338,45 @@ func (s *paged) feed(_ *chat, tokens []int32) ([]float32, error) {
 	return s.row, nil
 }
 
+func (s *paged) grow(n int) error {
+	more, err := s.pages.take(n)
+	if err != nil {
+		return err
+	}
+	s.pages.mu.Lock()
+	defer s.pages.mu.Unlock()
+	s.blocks = append(s.blocks, more...)
+	s.pages.open[s] = struct{}{}
+	return nil
+}
+
 // reuse shares whole blocks: one that is filled further by each of two conversations cannot be. The conversation itself stays as it
 // is, unless it is the same that goes on.
 func (s *paged) reuse(n int) (cache, int) {
 	if n == s.seen {
 		return s, n
 	}
-	blocks := slices.Clone(s.blocks[:n/s.pages.block])
-	s.pages.share(blocks)
-	kept := len(blocks) * s.pages.block
-	return &paged{pages: s.pages, blocks: blocks, seen: kept}, kept
+	p := s.pages
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	other := &paged{pages: p, blocks: slices.Clone(s.blocks[:n/p.block])}
+	for _, b := range other.blocks {
+		p.users[b]++
+	}
+	p.open[other] = struct{}{}
+	other.seen = len(other.blocks) * p.block
+	return other, other.seen
 }
 
 func (s *paged) forget() { s.close() }
 
 func (s *paged) close() {
-	s.pages.give(s.blocks)
+	p := s.pages
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range s.blocks {
+		p.users[b]--
+	}
+	delete(p.open, s)
 	s.blocks, s.seen = nil, 0
 }

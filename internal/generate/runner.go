@@ -55,6 +55,7 @@ type Runner struct {
 	chats      shelf[*chat]
 	embedders  shelf[*embedder]
 	wear       wear
+	memory     ledger
 
 	mu     sync.Mutex
 	core   *openvino.Core // nil until first use; guarded by mu
@@ -91,6 +92,7 @@ func (r *Runner) native() (*openvino.Core, error) {
 		return nil, llm.Errorf(llm.CodeUnavailable, "start the engine: %w", err).WithHint("check the installation with: signalbox doctor")
 	}
 	r.core = core
+	r.memory.open()
 	return core, nil
 }
 
@@ -156,7 +158,11 @@ func cpuName(devices []llm.Device) string {
 
 // Unload implements llm.Runner. It waits for answers that still use the model.
 func (r *Runner) Unload(ctx context.Context, model string) error {
-	return errors.Join(r.chats.drop(ctx, model), r.embedders.drop(ctx, model), r.tokenizers.drop(ctx, model))
+	err := errors.Join(r.chats.drop(ctx, model), r.embedders.drop(ctx, model), r.tokenizers.drop(ctx, model))
+	if err == nil {
+		r.memory.drop(model)
+	}
+	return err
 }
 
 // Close implements llm.Runner. It waits for running answers: cancel them first.

@@ -38,6 +38,17 @@ func (t *turn) take(ctx context.Context) error {
 	}
 }
 
+// tryTake takes the turn when nobody has it.
+func (t *turn) tryTake() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.held {
+		return false
+	}
+	t.held = true
+	return true
+}
+
 // quit leaves the queue; when the turn has come meanwhile, it is passed on.
 func (t *turn) quit(mine chan struct{}) {
 	t.mu.Lock()

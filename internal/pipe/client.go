@@ -301,6 +301,7 @@ func (c *Client) Embed(ctx context.Context, req llm.EmbedRequest) (llm.Embedded,
 		all.Vectors = append(all.Vectors, part.Vectors...)
 		all.Tokens += part.Tokens
 		all.Duration += part.Duration
+		all.Memory = part.Memory
 		for _, i := range part.Truncated {
 			all.Truncated = append(all.Truncated, first+i)
 		}
