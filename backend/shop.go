@@ -108,7 +108,7 @@ func (b *Backend) hubEndpoint() string {
 
 // table is the list of well-known models; known.json in the data folder adds to it.
 func (b *Backend) table() models.Table {
-	table, err := models.LoadTable(filepath.Join(b.options.Dirs.Data, "known.json"))
+	table, err := models.LoadTable(filepath.Join(b.options.Dirs.Data, models.NamesFile))
 	if err != nil {
 		b.tableRefused.Do(func() { b.log.Warn("the list of well-known models", "error", err) })
 	}

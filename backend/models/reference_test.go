@@ -75,7 +75,7 @@ func TestTheTableIsWellFormedAndAFileOnlyAddsToIt(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(`[{"name":"qwen3:4b","repo":"evil/x"},{"name":"new:1b","repo":"OpenVINO/New-1B-int4-ov"},
 		{"name":"bad","repo":"http://evil/x"},{"name":"worse","repo":"a/b","revision":"../../x"},{"name":"other","aliases":["qwen3"],"repo":"a/b"}]`), 0o600))
 	table, err := models.LoadTable(file)
-	require.NoError(t, err)
+	assert.EqualError(t, err, file+`: qwen3:4b means OpenVINO/Qwen3-4B-int4-ov already; bad has no valid repository: "http://evil/x"; worse has no valid repository: "a/b@../../x"`)
 	old, _ := table.Find("qwen3:4b")
 	assert.Equal(t, "OpenVINO/Qwen3-4B-int4-ov", old.Repo)
 	added, ok := table.Find("new:1b")
@@ -94,6 +94,32 @@ func TestTheTableIsWellFormedAndAFileOnlyAddsToIt(t *testing.T) {
 		assert.ErrorContains(t, err, "others can write it")
 		assert.Len(t, table, len(models.Builtin()), "what others can write names no models")
 	}
+}
+
+func TestNamesAreAddedToTheUsersOwnFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "none yet", "known.json")
+	list := append(models.Builtin(), models.Known{Name: "new:1b", Repo: "a/b"}, models.Known{Name: "two:2b", Repo: "c/d", Revision: strings.Repeat("0", 40)})
+	added, refused, err := models.AddNames(file, list)
+	require.NoError(t, err)
+	assert.Empty(t, refused, "what is known already is no fault of a newer list")
+	assert.Len(t, added, 2)
+	added, refused, err = models.AddNames(file, models.Table{{Name: "new:1b", Repo: "a/better"}, {Name: "../x", Repo: "a/b"}, {Name: "qwen3", Repo: "evil/x"}})
+	require.NoError(t, err)
+	assert.Len(t, added, 1)
+	assert.Equal(t, []string{`entry 2 has no valid name: "../x"`, "qwen3 means OpenVINO/Qwen3-8B-int4-cw-ov already"}, refused)
+	table, err := models.LoadTable(file)
+	require.NoError(t, err)
+	for name, repo := range map[string]string{"new:1b": "a/better", "two:2b": "c/d@" + strings.Repeat("0", 40), "qwen3": "OpenVINO/Qwen3-8B-int4-cw-ov"} {
+		k, _ := table.Find(name)
+		assert.Equal(t, repo, k.Reference())
+	}
+
+	require.NoError(t, os.WriteFile(file, []byte("<html>"), 0o600))
+	table, err = models.LoadTable(file)
+	assert.ErrorContains(t, err, "is not read: it is no list of models in JSON")
+	assert.Len(t, table, len(models.Builtin()))
+	_, _, err = models.AddNames(file, list)
+	assert.Error(t, err, "what is there may be worth keeping")
 }
 
 func TestAGGUFFileHasAModelToPullInstead(t *testing.T) {

@@ -3,12 +3,16 @@ package models
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/brief"
 )
 
 // Known is a well-known model: a short name for a repository of the hub, with what people choose by.
@@ -26,6 +30,12 @@ type Known struct {
 	Description string   `json:"description"`
 }
 
+// NamesFile is the file in the data folder that adds names.
+const NamesFile = "known.json"
+
+// Reference is what the entry means on the hub.
+func (k Known) Reference() string { return Reference{Repo: k.Repo, Revision: k.Revision}.String() }
+
 // Table is the list of well-known models. It works without a network.
 type Table []Known
 
@@ -42,32 +52,95 @@ var builtin = sync.OnceValue(func() (t Table) {
 	return t
 })
 
-// LoadTable is Builtin and what the file adds to it: new names need no release. The file may only add: no name that the
-// program knows can be led elsewhere by it, and entries that are not well formed are left out. Signalbox fetches no such file
-// by itself; it is the user's own, and the error says why one is not read that somebody else could have written. An entry
-// that names a commit as its revision means these files for ever; others mean what the repository has.
+// LoadTable is Builtin and what the file adds to it: new names need no release. Signalbox fetches no such file by itself; it is
+// the user's own (AddNames writes it). The error says what of it was left out and why: all of it where somebody else could
+// have written it, or entries that Add refuses. The table is good with an error, too.
 func LoadTable(file string) (Table, error) {
 	t := Builtin()
-	var more Table
 	if file == "" {
 		return t, nil
 	}
-	if err := ownFile(file); err != nil {
+	more, err := readNames(file)
+	if err != nil {
 		return t, err
 	}
-	decodeFile(file, &more)
-	for _, k := range more {
-		repo, revision, _ := strings.Cut(k.Repo, "@")
-		if !ValidName(k.Name) || !ValidName(repo) || strings.Count(repo, "/") != 1 || revision != "" && !validRevision(revision) ||
-			k.Revision != "" && !validRevision(k.Revision) {
-			continue
-		}
-		k.Aliases = slices.DeleteFunc(slices.Clone(k.Aliases), func(a string) bool { _, taken := t.Find(a); return taken || !ValidName(a) })
-		if _, taken := t.Find(k.Name); !taken {
-			t = append(t, k)
-		}
+	t, _, refused := t.Add(more)
+	if len(refused) > 0 {
+		return t, fmt.Errorf("%s: %s", file, strings.Join(refused, "; "))
 	}
 	return t, nil
+}
+
+// largestTable is more than any list of names has.
+const largestTable = 1 << 20
+
+// readNames reads the user's own file; none is an empty one.
+func readNames(file string) (t Table, err error) {
+	if err := ownFile(file); err != nil {
+		return nil, err
+	}
+	text, err := readFile(file, largestTable)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t, err = ParseTable(text); err != nil {
+		return nil, fmt.Errorf("%s is not read: %w", file, err)
+	}
+	return t, nil
+}
+
+// ParseTable reads a list of well-known models as JSON.
+func ParseTable(text []byte) (t Table, err error) {
+	if err := json.Unmarshal(text, &t); err != nil {
+		return nil, fmt.Errorf("it is no list of models in JSON: %w", err)
+	}
+	return t, nil
+}
+
+// Add takes more names into a copy of the table. It may only add: no name that is known already can be led elsewhere. added are
+// the entries that came to it, refused says what is wrong with others, a clause each; what the table has already is neither.
+// An entry that names a commit as its revision means these files for ever; others mean what the repository has.
+func (t Table) Add(more Table) (all, added Table, refused []string) {
+	all = slices.Clone(t)
+	for i, k := range more {
+		repo, revision, _ := strings.Cut(k.Repo, "@")
+		known, taken := all.Find(k.Name)
+		switch {
+		case !ValidName(k.Name):
+			refused = append(refused, fmt.Sprintf("entry %d has no valid name: %q", i+1, brief.Text(k.Name)))
+		case !ValidName(repo) || strings.Count(repo, "/") != 1 || revision != "" && !validRevision(revision) || k.Revision != "" && !validRevision(k.Revision):
+			refused = append(refused, fmt.Sprintf("%s has no valid repository: %q", k.Name, brief.Text(strings.TrimSuffix(k.Repo+"@"+k.Revision, "@"))))
+		case taken && (folded(known.Repo) != folded(k.Repo) || known.Revision != k.Revision):
+			refused = append(refused, fmt.Sprintf("%s means %s already", k.Name, known.Reference()))
+		case taken:
+		default:
+			k.Aliases = slices.DeleteFunc(slices.Clone(k.Aliases), func(a string) bool { _, taken := all.Find(a); return taken || !ValidName(a) })
+			all, added = append(all, k), append(added, k)
+		}
+	}
+	return all, added, refused
+}
+
+// AddNames puts what a table adds to the builtin one into the file, beside what is there; a name that is there already is
+// replaced. added and refused are as for Add.
+func AddNames(file string, more Table) (added Table, refused []string, err error) {
+	old, err := readNames(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, added, refused = Builtin().Add(more)
+	if len(added) == 0 {
+		return added, refused, nil
+	}
+	kept := slices.DeleteFunc(old, func(k Known) bool { _, again := added.Find(k.Name); return again })
+	text, err := json.MarshalIndent(append(kept, added...), "", " ")
+	if err != nil {
+		return nil, nil, err
+	}
+	return added, refused, replaceFile(file, append(text, '\n'))
 }
 
 // Find returns the entry of that name, alias or repository, compared as the library compares names.

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"signalbox/backend/models"
-	"signalbox/backend/server"
 )
 
 func dfCommand() *cobra.Command {
@@ -24,10 +23,6 @@ func dfCommand() *cobra.Command {
 			if err := c.get(cmd.Context(), "GET", "/ui/disk", nil, &u); err != nil {
 				return err
 			}
-			var compiled server.Compiled
-			if err := c.get(cmd.Context(), "GET", "/ui/compiled", nil, &compiled); err != nil {
-				return err
-			}
 			rows := [][]string{{"NAME", "SIZE", "STATE"}}
 			for _, m := range u.Models {
 				rows = append(rows, []string{m.Name, size(m.Bytes), m.State})
@@ -35,7 +30,7 @@ func dfCommand() *cobra.Command {
 			for _, other := range []struct {
 				name  string
 				bytes int64
-			}{{"compiled for devices", u.Caches}, {"incomplete downloads", u.Partial}, {"files sent by clients", u.Blobs}, {"compiled for devices", compiled.Bytes}} {
+			}{{"compiled for devices", u.Caches}, {"incomplete downloads", u.Partial}, {"files sent by clients", u.Blobs}} {
 				if other.bytes > 0 {
 					rows = append(rows, []string{other.name, size(other.bytes), ""})
 				}
