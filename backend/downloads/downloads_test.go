@@ -133,7 +133,7 @@ func TestTheStarterModelIsPulledWholeAndIsTheSame(t *testing.T) {
 func TestAKilledPullGoesOn(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(repo, hubtest.Small(6_000_000))
-	h.Pace = 10 * time.Millisecond
+	h.Set(func(f *hubtest.Faults) { f.Pace = 10 * time.Millisecond })
 	dir := t.TempDir()
 	victim := exec.Command(os.Args[0])
 	victim.Env = append(os.Environ(), "PULL_FROM="+h.URL, "PULL_INTO="+dir)
@@ -157,7 +157,7 @@ func TestAKilledPullGoesOn(t *testing.T) {
 	assert.Equal(t, downloads.Paused, kept[0].State)
 	had := kept[0].Completed
 	assert.Greater(t, had, int64(1_500_000))
-	h.Pace = 0
+	h.Set(func(f *hubtest.Faults) { f.Pace = 0 })
 	before := len(h.Requests())
 	_, err = pull(t.Context(), m, "qwen3")
 	require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestAKilledPullGoesOn(t *testing.T) {
 func TestCallersShareOneDownloadAndTheLastLeaverStopsIt(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(repo, hubtest.Small(3_000_000))
-	h.Pace = 10 * time.Millisecond
+	h.Set(func(f *hubtest.Faults) { f.Pace = 10 * time.Millisecond })
 	m := manager(t.TempDir(), h.URL, downloads.Options{})
 	first, leave := context.WithCancel(t.Context())
 	second, leaveToo := context.WithCancel(t.Context())
@@ -213,7 +213,7 @@ func TestCallersShareOneDownloadAndTheLastLeaverStopsIt(t *testing.T) {
 func TestPauseResumeCancelAndARestart(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(repo, hubtest.Small(3_000_000))
-	h.Pace = 10 * time.Millisecond
+	h.Set(func(f *hubtest.Faults) { f.Pace = 10 * time.Millisecond })
 	dir := t.TempDir()
 	m := manager(dir, h.URL, downloads.Options{})
 	d, err := m.Begin("qwen3")
@@ -247,7 +247,7 @@ func TestPauseResumeCancelAndARestart(t *testing.T) {
 	assert.Empty(t, left)
 	assert.Error(t, m.Pause(d.ID))
 
-	h.Pace = 0
+	h.Set(func(f *hubtest.Faults) { f.Pace = 0 })
 	_, err = m.Begin("qwen3")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return at(m).State == downloads.Done }, 10*time.Second, time.Millisecond)
@@ -256,7 +256,7 @@ func TestPauseResumeCancelAndARestart(t *testing.T) {
 func TestOneProcessAtATimeFetchesAModel(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(repo, hubtest.Small(3_000_000))
-	h.Pace = 10 * time.Millisecond
+	h.Set(func(f *hubtest.Faults) { f.Pace = 10 * time.Millisecond })
 	dir := t.TempDir()
 	one, two := manager(dir, h.URL, downloads.Options{}), manager(dir, h.URL, downloads.Options{})
 	_, err := one.Begin("qwen3")

@@ -131,7 +131,7 @@ func TestModelsOnTheCommandLine(t *testing.T) {
 func TestDownloadsAreSteeredFromTheCommandLine(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(fromHub, hubtest.Small(8_000_000))
-	h.Pace = 20 * time.Millisecond
+	h.Set(func(f *hubtest.Faults) { f.Pace = 20 * time.Millisecond })
 	s := e2e.Start(t, []string{"HF_ENDPOINT=" + h.URL})
 	state := func() string {
 		out, _, _ := run(t, s, "", "downloads")
@@ -160,7 +160,9 @@ func TestDownloadsAreSteeredFromTheCommandLine(t *testing.T) {
 // TestWithoutANetworkTheWellKnownModelsAreListed has a hub that takes connections and never answers.
 func TestWithoutANetworkTheWellKnownModelsAreListed(t *testing.T) {
 	h := hubtest.New(t)
-	h.Before = func(_ string, _ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }
+	h.Set(func(f *hubtest.Faults) {
+		f.Before = func(_ string, _ http.ResponseWriter, r *http.Request) bool { <-r.Context().Done(); return true }
+	})
 	s := e2e.Start(t, []string{"HF_ENDPOINT=" + h.URL})
 	began := time.Now()
 	out, problem, code := run(t, s, "", "search", "qwen3")

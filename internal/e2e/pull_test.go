@@ -26,7 +26,7 @@ const fromHub = "OpenVINO/Qwen3-8B-int4-cw-ov" // "qwen3" in the table of well-k
 func TestAPulledModelAnswersAndAVariantOfItSaysWhatItWasToldTo(t *testing.T) {
 	h := hubtest.New(t)
 	h.AddFolder(t, fromHub, testenv.ChatModel(t))
-	h.Pace = 2 * time.Millisecond
+	h.Set(func(f *hubtest.Faults) { f.Pace = 2 * time.Millisecond })
 	home := filepath.Join(t.TempDir(), "ž 漢 王 小明")
 	env := []string{"SIGNALBOX_HOME=" + home, "HF_ENDPOINT=" + h.URL, "HTTPS_PROXY=http://127.0.0.1:9", "HTTP_PROXY=http://127.0.0.1:9", "HF_TOKEN=hf_secret"}
 
@@ -40,7 +40,7 @@ func TestAPulledModelAnswersAndAVariantOfItSaysWhatItWasToldTo(t *testing.T) {
 	_, _ = io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
 
-	h.Pace = 0
+	h.Set(func(f *hubtest.Faults) { f.Pace = 0 })
 	s = e2e.Start(t, env)
 	answer, text := s.Post("/api/pull", map[string]any{"model": "qwen3"})
 	require.Equal(t, http.StatusOK, answer.StatusCode, text)

@@ -29,6 +29,16 @@ type Hub struct {
 	URL   string // of the hub
 	Store string // of its store, another origin
 
+	// Faults are set before the first request, or through Set.
+	Faults
+
+	mu    sync.Mutex
+	repos map[string]map[string][]byte
+	seen  []Seen
+}
+
+// Faults are what goes wrong, on demand.
+type Faults struct {
 	// Before is called for each request before it is answered, with "hub" or "store"; true: it has answered. Nil: none.
 	Before func(where string, w http.ResponseWriter, r *http.Request) bool
 	// Content changes what is sent of a file, after what was declared. Nil: the file.
@@ -41,10 +51,19 @@ type Hub struct {
 	Pace time.Duration
 	// PageSize splits trees; 0: one page.
 	PageSize int
+}
 
-	mu    sync.Mutex
-	repos map[string]map[string][]byte
-	seen  []Seen
+// Set changes how the hub behaves while requests may be coming, also from other processes.
+func (h *Hub) Set(change func(*Faults)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change(&h.Faults)
+}
+
+func (h *Hub) faults() Faults {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.Faults
 }
 
 // Seen is a request that came.
@@ -122,7 +141,8 @@ func (h *Hub) note(where string, w http.ResponseWriter, r *http.Request) (done b
 	h.mu.Lock()
 	h.seen = append(h.seen, Seen{where, r.Method, r.URL.Path, r.Header.Get("Range"), r.Header.Get("Authorization")})
 	h.mu.Unlock()
-	return h.Before != nil && h.Before(where, w, r)
+	before := h.faults().Before
+	return before != nil && before(where, w, r)
 }
 
 func (h *Hub) file(repo, name string) ([]byte, bool) {
@@ -225,10 +245,10 @@ func (h *Hub) tree(w http.ResponseWriter, r *http.Request, repo string) {
 		list = append(list, e)
 	}
 	h.mu.Unlock()
-	if h.PageSize > 0 {
+	if size := h.faults().PageSize; size > 0 {
 		from := 0
 		fmt.Sscan(r.URL.Query().Get("cursor"), &from)
-		to := min(from+h.PageSize, len(list))
+		to := min(from+size, len(list))
 		if to < len(list) {
 			w.Header().Set("Link", fmt.Sprintf(`<%s%s?recursive=true&cursor=%d>; rel="next"`, h.URL, r.URL.Path, to))
 		}
@@ -256,8 +276,8 @@ func (h *Hub) resolve(w http.ResponseWriter, r *http.Request, repo, name string)
 }
 
 func (h *Hub) etag(name, hash string) string {
-	if h.ETag != nil {
-		return h.ETag(name)
+	if etag := h.faults().ETag; etag != nil {
+		return etag(name)
 	}
 	return hash
 }
@@ -281,15 +301,16 @@ func (h *Hub) store(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Hub) serve(w http.ResponseWriter, r *http.Request, name string, content []byte) {
-	if h.Content != nil {
-		content = h.Content(name, content)
+	f := h.faults()
+	if f.Content != nil {
+		content = f.Content(name, content)
 	}
-	if h.NoRanges {
+	if f.NoRanges {
 		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
-		(&slow{w, h.Pace}).Write(content)
+		(&slow{w, f.Pace}).Write(content)
 		return
 	}
-	http.ServeContent(&slow{w, h.Pace}, r, "", time.Time{}, bytes.NewReader(content))
+	http.ServeContent(&slow{w, f.Pace}, r, "", time.Time{}, bytes.NewReader(content))
 }
 
 // slow pauses after each 64 KiB.
