@@ -139,16 +139,32 @@ func (b *bars) show(f frame) {
 		b.step, b.began, b.from = f.Status, time.Now(), f.Completed
 	}
 	if b.width == 0 {
-		if f.Completed == f.Total && !b.reported[f.Status] {
-			b.reported[f.Status] = true
-			fmt.Fprintf(b.w, "%s: %s\n", printable(f.Status), size(f.Total))
-		}
+		b.report(f)
 		return
 	}
 	b.clear()
 	fmt.Fprint(b.w, b.line(f))
 	if b.drawn = f.Completed < f.Total; !b.drawn {
 		fmt.Fprintln(b.w)
+	}
+}
+
+// longPull is from how many bytes on a log gets a line for each tenth, so that it shows that something moves.
+const longPull = 50 << 20
+
+// report writes what a log is to keep: that a file has come, and of a large one how far it is.
+func (b *bars) report(f frame) {
+	line := fmt.Sprintf("%s: %s", f.Status, size(f.Total))
+	switch tenth := f.Completed * 10 / f.Total; {
+	case f.Completed == f.Total:
+	case f.Total >= longPull && tenth > 0:
+		line = fmt.Sprintf("%s: %d%% of %s", f.Status, tenth*10, size(f.Total))
+	default:
+		return
+	}
+	if !b.reported[line] {
+		b.reported[line] = true
+		fmt.Fprintln(b.w, printable(line))
 	}
 }
 
