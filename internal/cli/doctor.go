@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/dirs"
 	"signalbox/internal/disk"
 	"signalbox/internal/doctor"
+	"signalbox/internal/generate"
 	natives "signalbox/internal/runtime"
 )
 
@@ -73,6 +74,7 @@ func (p Program) examine(ctx context.Context) []doctor.Finding {
 	if err == nil {
 		findings = append(findings, p.devices(ctx)...)
 	}
+	findings = append(findings, notPaged(generate.ListNotPaged(d.Compiled()))...)
 	findings = append(findings, library(own, dirs.Beside("models"))...)
 	return append(findings, port(ctx, settings))
 }
@@ -125,6 +127,21 @@ func compiledModels(kept server.Compiled) doctor.Finding {
 		}
 	}
 	return f
+}
+
+// notPaged tells which models run slower than they could, since their process ended while they were loaded.
+func notPaged(list []generate.NotPaged) (findings []doctor.Finding) {
+	command := "rm '%s'"
+	if runtime.GOOS == "windows" {
+		command = `del "%s"`
+	}
+	for _, m := range list {
+		findings = append(findings, doctor.Finding{
+			What: "models", OK: true, Do: fmt.Sprintf(command+"   (to try it again)", m.File),
+			Says: m.Model + " is loaded without paged attention, because loads with it ended the engine process twice: its long prompts and second turns take longer.",
+		})
+	}
+	return findings
 }
 
 func library(folders ...string) []doctor.Finding {

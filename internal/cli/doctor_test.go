@@ -4,8 +4,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"signalbox/backend/server"
+	"signalbox/internal/generate"
 )
 
 func TestDoctorTellsWhatIsCompiledAndWhatAgain(t *testing.T) {
@@ -16,4 +18,13 @@ func TestDoctorTellsWhatIsCompiledAndWhatAgain(t *testing.T) {
 	}})
 	assert.True(t, f.OK, "it costs time, nothing needs doing")
 	assert.Equal(t, "1.5 GB are kept of compiled models, 20 GB at most. qwen3:4b is compiled again for NPU at its next load: its driver changed (1.2, now 1.3).", f.Says)
+}
+
+func TestDoctorTellsWhichModelsRunWithoutPagesAndHowToTryAgain(t *testing.T) {
+	assert.Empty(t, notPaged(nil))
+	f := notPaged([]generate.NotPaged{{Model: "qwen3:4b", File: "/data/compiled/paging-1"}})
+	require.Len(t, f, 1)
+	assert.True(t, f[0].OK, "it runs")
+	assert.Contains(t, f[0].Says, "qwen3:4b is loaded without paged attention")
+	assert.Contains(t, f[0].Do, "/data/compiled/paging-1")
 }

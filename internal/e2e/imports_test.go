@@ -103,7 +103,7 @@ var allowed = map[string][]string{
 	"internal/doctor":                {},
 	"internal/e2e":                   {"internal/instance", "internal/testenv"},
 	"internal/compiled":              {"internal/disk"},
-	"internal/generate":              {"backend/llm", "backend/toolcall", "internal/compiled", "internal/generate/constrain", "internal/generate/ir", "internal/generate/prompt", "internal/generate/sample", "internal/generate/stop", "internal/openvino"},
+	"internal/generate":              {"backend/llm", "backend/toolcall", "internal/compiled", "internal/disk", "internal/generate/constrain", "internal/generate/ir", "internal/generate/prompt", "internal/generate/sample", "internal/generate/stop", "internal/openvino"},
 	"internal/generate/constrain":    {"backend/llm", "backend/schema", "internal/xgrammar"},
 	"internal/generate/ir":           {},
 	"internal/generate/prompt":       {"backend/llm", "internal/generate/prompt/jinja"},

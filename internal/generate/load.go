@@ -2,7 +2,6 @@ package generate
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -138,7 +137,9 @@ func (c *chat) open(ctx context.Context, r *Runner, core *openvino.Core, req llm
 
 // compile makes the model ready to run, with its attention paged if page says so and the model can be.
 func (c *chat) compile(ctx context.Context, r *Runner, core *openvino.Core, ref llm.ModelRef, known facts, plan plan, page bool, progress func(llm.Phase)) (paged bool, err error) {
-	model, entry, paged, err := r.readChat(core, ref, known, page)
+	attempt := r.attempt(ref, core.Library().Version())
+	defer r.attempts.begin(attempt)()
+	model, entry, paged, err := r.readChat(core, ref, known, page, attempt)
 	if err != nil {
 		return paged, err
 	}
@@ -179,6 +180,7 @@ func (c *chat) uncompile() {
 		c.model.Close()
 	}
 	c.pages, c.single, c.model, c.inputs = nil, nil, nil, map[string]bool{}
+	c.pace, c.vocab = pace{}, 0 // of a model that is compiled in another way
 }
 
 func (c *chat) ports() error {
@@ -281,7 +283,7 @@ func (e entry) memory(model *openvino.CompiledModel) func([]*slot) int64 {
 
 // readChat reads the model: for CPU and GPU with the head sliced and, if page says so and that is seen to be possible, with its attention
 // paged; for the NPU, whose plugin does all that itself, as it is.
-func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts, page bool) (m *openvino.Model, e entry, paged bool, err error) {
+func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts, page bool, attempt *attempt) (m *openvino.Model, e entry, paged bool, err error) {
 	path, weights := filepath.Join(ref.Dir, "openvino_model.xml"), filepath.Join(ref.Dir, "openvino_model.bin")
 	g, err := ir.Read(path)
 	if err != nil {
@@ -293,7 +295,7 @@ func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts, pa
 		return m, e, false, err
 	}
 	if page {
-		if err := r.canPage(core.Library(), g, known, path, weights); err != nil {
+		if err := canPage(core.Library(), g, known, weights, attempt); err != nil {
 			r.options.Log.Info("the model's attention is not paged: long prompts and second turns take longer", "model", ref.Name, "reason", err)
 			page = false
 		}
@@ -304,46 +306,21 @@ func (r *Runner) readChat(core *openvino.Core, ref llm.ModelRef, known facts, pa
 	if m, err = readChanged(core, g, weights); err != nil || !page {
 		return m, e, page, err
 	}
-	if err := r.page(m, path); err != nil {
+	if err := attempt.begin(); err != nil {
+		r.options.Log.Warn("no note of the attempt to page a model can be left", "error", err) // a full disk costs no answer
+	}
+	if err := m.PageAttention(); err != nil {
 		m.Close()
 		return nil, e, page, err
 	}
 	return m, e, page, nil
 }
 
-// page pages the model's attention. Should that end the process, against what canPage saw, then the note that it leaves keeps the next
-// process from trying it again with the same model and runtime.
-func (r *Runner) page(m *openvino.Model, path string) error {
-	if r.options.CacheDir == "" {
-		return m.PageAttention()
-	}
-	note := r.pagingNote(path)
-	err := os.MkdirAll(r.options.CacheDir, 0o700)
-	if err == nil {
-		err = os.WriteFile(note, []byte(path), 0o600)
-	}
-	if err != nil {
-		r.options.Log.Warn("no note of the attempt to page a model can be left", "error", err) // a full disk costs no answer
-	}
-	defer os.Remove(note)
-	return m.PageAttention()
-}
-
-// pagingNote is the file that is there while the model at path is being paged.
-func (r *Runner) pagingNote(path string) string {
-	version, _ := r.Version()
-	sum := sha256.Sum256([]byte(path + "\x00" + version))
-	return filepath.Join(r.options.CacheDir, fmt.Sprintf("paging-%x", sum[:8]))
-}
-
 // canPage tells why the attention must not be paged; nil: it can be. A window that is told of in the model's config only would
 // not be seen in the graph.
-func (r *Runner) canPage(lib *openvino.Library, g *ir.Graph, known facts, path, weights string) error {
-	if r.options.CacheDir != "" {
-		note := r.pagingNote(path)
-		if _, err := os.Stat(note); err == nil {
-			return fmt.Errorf("an earlier attempt ended the process (remove %s to try again)", note)
-		}
+func canPage(lib *openvino.Library, g *ir.Graph, known facts, weights string, attempt *attempt) error {
+	if err := attempt.refused(); err != nil {
+		return err
 	}
 	if err := lib.CanPageAttention(); err != nil {
 		return err

@@ -2,11 +2,7 @@ package generate_test
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -130,30 +126,6 @@ func TestModelThatDoesNotRunPagedRunsWithout(t *testing.T) {
 	defer r.Close()
 	_, err := r.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
 	require.NoError(t, err)
-	assert.Contains(t, sentence(t, r), "Paris")
-}
-
-// What a process leaves that paging ended: the next one runs the model another way.
-func TestModelThatEndedAProcessIsNotPagedAgain(t *testing.T) {
-	cache := t.TempDir()
-	var log strings.Builder
-	open := func() *generate.Runner {
-		r := generate.New(generate.Options{
-			Runtime: testenv.Runtime(t), Device: "CPU", CacheDir: cache, Log: slog.New(slog.NewTextHandler(&log, nil)),
-		})
-		t.Cleanup(func() { _ = r.Close() })
-		return r
-	}
-	version, err := open().Version()
-	require.NoError(t, err)
-	path := filepath.Join(testenv.ChatModel(t), "openvino_model.xml")
-	sum := sha256.Sum256([]byte(path + "\x00" + version))
-	require.NoError(t, os.WriteFile(filepath.Join(cache, fmt.Sprintf("paging-%x", sum[:8])), nil, 0o600))
-
-	r := open()
-	_, err = r.Load(context.Background(), llm.LoadRequest{Model: model(t)}, nil)
-	require.NoError(t, err)
-	assert.Contains(t, log.String(), "an earlier attempt ended the process")
 	assert.Contains(t, sentence(t, r), "Paris")
 }
 

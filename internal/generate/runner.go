@@ -56,6 +56,7 @@ type Runner struct {
 	embedders  shelf[*embedder]
 	wear       wear
 	memory     ledger
+	attempts   attempts
 
 	mu     sync.Mutex
 	core   *openvino.Core // nil until first use; guarded by mu
@@ -178,6 +179,9 @@ func (r *Runner) Close() error {
 	}
 	return err
 }
+
+// Leave tells that the process is about to end, by somebody's wish: what is under way is not to blame.
+func (r *Runner) Leave() { r.attempts.leave() }
 
 // class is the device's class: "CPU", "GPU" or "NPU".
 func (r *Runner) class() string {

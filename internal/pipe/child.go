@@ -14,6 +14,8 @@ import (
 // what open returns until the parent closes stdin. It never returns: it ends by os.Exit, also while a native call is under
 // way, and unloads nothing.
 //
+// A runner with a method Leave() is told so before the process ends because its parent wants that.
+//
 // open runs beside the serving, so it may take its time and may load native libraries: whatever they print on stdout goes to
 // stderr. frames is the private stream, for tests that break it. When open fails, every request is answered with its error.
 func Main(config Config, open func(frames io.Writer) (llm.Runner, error)) {
@@ -30,6 +32,7 @@ func Main(config Config, open func(frames io.Writer) (llm.Runner, error)) {
 	go runner.open(func() (llm.Runner, error) { return open(frames) })
 	config.ended = func(err error) {
 		if err == nil || errors.Is(err, io.EOF) {
+			runner.leave()
 			os.Exit(0)
 		}
 		fmt.Fprintln(os.Stderr, "engine: the parent's stream broke:", err)
@@ -56,6 +59,16 @@ func (o *opening) open(open func() (llm.Runner, error)) {
 		}
 	}()
 	o.runner, o.err = open()
+}
+
+func (o *opening) leave() {
+	select {
+	case <-o.ready:
+		if l, ok := o.runner.(interface{ Leave() }); ok {
+			l.Leave()
+		}
+	default: // nothing has begun
+	}
 }
 
 func (o *opening) get(ctx context.Context) (llm.Runner, error) {

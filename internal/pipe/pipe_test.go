@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -33,9 +34,16 @@ func TestMain(m *testing.M) {
 		pipe.Main(pipe.Config{}, func(io.Writer) (llm.Runner, error) {
 			return nil, llm.Errorf(llm.CodeUnavailable, "no runtime here")
 		})
+	case "leaving":
+		pipe.Main(pipe.Config{}, func(io.Writer) (llm.Runner, error) { return leaving{llmtest.NewFake(llmtest.Options{})}, nil })
 	}
 	os.Exit(m.Run())
 }
+
+// leaving leaves a file.
+type leaving struct{ llm.Runner }
+
+func (leaving) Leave() { _ = os.WriteFile(os.Getenv("PIPE_TEST_LEFT"), nil, 0o600) }
 
 var (
 	chatModel  = llm.LoadRequest{Model: llm.ModelRef{Name: "smollm2:135m"}}
@@ -127,6 +135,17 @@ func TestRealProcessPassesTheConformanceTests(t *testing.T) {
 		client, _ := startChild(t)
 		return llmtest.Subject{Runner: client, Chat: chatModel, Embed: embedModel}
 	})
+}
+
+func TestRunnerIsToldThatItsParentEndsTheProcess(t *testing.T) {
+	left := filepath.Join(t.TempDir(), "left")
+	client, cmd := startChild(t, "PIPE_TEST_CHILD=leaving", "PIPE_TEST_LEFT="+left)
+	_, err := client.Load(t.Context(), chatModel, nil)
+	require.NoError(t, err)
+	assert.NoFileExists(t, left)
+	client.Close()
+	require.NoError(t, cmd.Wait())
+	assert.FileExists(t, left)
 }
 
 func TestHelloNamesBuildAndProcess(t *testing.T) {
@@ -461,7 +480,7 @@ func TestNoGoroutineIsLeftBehind(t *testing.T) {
 		l.Close()
 		<-l.served
 	}
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(30 * time.Second)
 	for runtime.NumGoroutine() > before {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks())
