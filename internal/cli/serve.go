@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -128,6 +129,7 @@ type owner struct {
 	lock    *instance.Lock
 	token   string
 	started time.Time
+	unseen  atomic.Bool // others cannot find this process, and the log says so
 	log     *slog.Logger
 	logFile io.Closer
 }
@@ -166,16 +168,23 @@ func (o *owner) open(options backend.Options) (b *backend.Backend, err error) {
 	return b, err
 }
 
-// publish tells the command line where this process listens. On a full disk it does so as soon as there is room.
+// publish tells the command line where this process listens.
 func (o *owner) publish(b *backend.Backend) error {
-	err := o.lock.Publish(instance.Owner{
+	return o.tell(instance.Owner{
 		UIURL: b.UIURL(), Token: o.token, APIURL: b.Status().Server.URL, Version: version.Version, Started: o.started,
 	})
-	if disk.Full(err) {
+}
+
+// tell publishes what is to be known. On a full disk that happens as soon as there is room, and the log says so once.
+func (o *owner) tell(known instance.Owner) error {
+	err := o.lock.Publish(known)
+	full := disk.Full(err)
+	if said := o.unseen.Swap(full); !full {
+		return err
+	} else if !said {
 		o.log.Warn("the command line cannot find this Signalbox: the disk is full", "error", err)
-		return nil
 	}
-	return err
+	return nil
 }
 
 // connectOrStart finds the running Signalbox, or is one itself until stop is called, and says so.
