@@ -124,7 +124,7 @@ func (f folder) graph() (graph, string) {
 	}
 	g, err := readGraph(filepath.Join(f.dir, "openvino_model.xml"))
 	if err != nil {
-		return graph{}, fmt.Sprintf("openvino_model.xml cannot be read: %v.", err)
+		return graph{}, fmt.Sprintf("The file openvino_model.xml cannot be read: %v.", err)
 	}
 	return g, ""
 }
@@ -132,7 +132,7 @@ func (f folder) graph() (graph, string) {
 // cutShort says that the weights are not all there; "" when they are.
 func (f folder) cutShort(g graph) string {
 	if have, _ := f.size("openvino_model.bin"); have < g.weightBytes {
-		return fmt.Sprintf("openvino_model.bin is cut short: it has %d of %d bytes.", have, g.weightBytes)
+		return fmt.Sprintf("The file openvino_model.bin is cut short: it has %d of %d bytes.", have, g.weightBytes)
 	}
 	return ""
 }
@@ -158,9 +158,9 @@ func (f folder) incomplete() string {
 		size, ok := f.size(name)
 		switch {
 		case !ok:
-			return fmt.Sprintf("%s is missing.", name)
+			return fmt.Sprintf("The file %s is missing.", name)
 		case size == 0:
-			return fmt.Sprintf("%s is empty.", name)
+			return fmt.Sprintf("The file %s is empty.", name)
 		}
 	}
 	return ""

@@ -181,7 +181,7 @@ func TestLargeModelsAreMeasuredWithoutTheirWeights(t *testing.T) {
 			m := find(t, models.Open(dir), "m")
 			assert.Equal(t, c.size, m.ParameterSize)
 			assert.Equal(t, models.Fitness{OK: c.ok, Reason: c.reason}, m.NPU)
-			assert.Equal(t, fmt.Sprintf("openvino_model.bin is cut short: it has 4096 of %d bytes.", c.weight.size), m.Damaged)
+			assert.Equal(t, fmt.Sprintf("The file openvino_model.bin is cut short: it has 4096 of %d bytes.", c.weight.size), m.Damaged)
 		})
 	}
 }
@@ -223,14 +223,14 @@ func TestFoldersThatCannotBeUsedAreListedWithTheReason(t *testing.T) {
 		change map[string]string
 		says   string
 	}{
-		"no weights":           {map[string]string{"openvino_model.bin": missing}, "openvino_model.bin is missing."},
-		"no tokenizer":         {map[string]string{"openvino_tokenizer.xml": missing}, "openvino_tokenizer.xml is missing."},
-		"empty graph":          {map[string]string{"openvino_model.xml": ""}, "openvino_model.xml is empty."},
-		"weights cut short":    {map[string]string{"openvino_model.bin": "short"}, "openvino_model.bin is cut short: it has 5 of 4096 bytes."},
-		"graph cut short":      {map[string]string{"openvino_model.xml": graph(true, inGroups)[:300]}, "openvino_model.xml cannot be read: "},
-		"graph of HTML":        {map[string]string{"openvino_model.xml": "<html><body>404</body></html>"}, "openvino_model.xml cannot be read: it begins with <html>, not <net>."},
-		"graph is a pointer":   {map[string]string{"openvino_model.xml": "version https://git-lfs.github.com/spec/v1\n"}, "openvino_model.xml cannot be read: it has no layers."},
-		"graph nested deep":    {map[string]string{"openvino_model.xml": strings.Repeat("<net>", 10_000)}, "openvino_model.xml cannot be read: it is nested too deep."},
+		"no weights":           {map[string]string{"openvino_model.bin": missing}, "The file openvino_model.bin is missing."},
+		"no tokenizer":         {map[string]string{"openvino_tokenizer.xml": missing}, "The file openvino_tokenizer.xml is missing."},
+		"empty graph":          {map[string]string{"openvino_model.xml": ""}, "The file openvino_model.xml is empty."},
+		"weights cut short":    {map[string]string{"openvino_model.bin": "short"}, "The file openvino_model.bin is cut short: it has 5 of 4096 bytes."},
+		"graph cut short":      {map[string]string{"openvino_model.xml": graph(true, inGroups)[:300]}, "The file openvino_model.xml cannot be read: "},
+		"graph of HTML":        {map[string]string{"openvino_model.xml": "<html><body>404</body></html>"}, "The file openvino_model.xml cannot be read: it begins with <html>, not <net>."},
+		"graph is a pointer":   {map[string]string{"openvino_model.xml": "version https://git-lfs.github.com/spec/v1\n"}, "The file openvino_model.xml cannot be read: it has no layers."},
+		"graph nested deep":    {map[string]string{"openvino_model.xml": strings.Repeat("<net>", 10_000)}, "The file openvino_model.xml cannot be read: it is nested too deep."},
 		"constant off the end": {map[string]string{"openvino_model.xml": graph(true, constant{"i4", "1", 9e18}, constant{"i4", "1", 9e18})}, "has no place in the weights."},
 		"GGUF":                 {map[string]string{"openvino_model.xml": missing, "openvino_model.bin": missing, "m.gguf": "GGUF"}, "It is a GGUF file."},
 		"PyTorch":              {map[string]string{"openvino_model.xml": missing, "openvino_model.bin": missing, "model.safetensors": "x"}, "It has weights for PyTorch."},

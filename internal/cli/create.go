@@ -16,7 +16,7 @@ func createCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create MODEL [-f MODELFILE]", Short: "Make a variant of a model: system text, template, parameters", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := os.ReadFile(file)
+			text, err := readInput(cmd, file)
 			if err != nil {
 				return fmt.Errorf("read the Modelfile: %w", err)
 			}
@@ -42,7 +42,7 @@ func createCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&file, "file", "f", "Modelfile", "the Modelfile")
+	cmd.Flags().StringVarP(&file, "file", "f", "Modelfile", "the Modelfile; - is the standard input")
 	return cmd
 }
 

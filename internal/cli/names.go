@@ -28,7 +28,7 @@ func namesCommand() *cobra.Command {
 			if len(args) == 0 {
 				return listNames(out, file)
 			}
-			text, err := readList(cmd, args[0])
+			text, err := readInput(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,8 @@ func namesCommand() *cobra.Command {
 	}
 }
 
-func readList(cmd *cobra.Command, name string) ([]byte, error) {
+// readInput reads a file, or the standard input for "-".
+func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(cmd.InOrStdin())
 	}
