@@ -3,12 +3,14 @@ package backend
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"signalbox/backend/engine"
 	"signalbox/backend/llm"
 	"signalbox/backend/power"
+	"signalbox/internal/logs"
 )
 
 // engines is the engine as the settings want it now. Before a request it makes sure that the native runtime is there, so
@@ -59,7 +61,7 @@ func (e *engines) refresh() {
 		Command: func(d llm.Device) engine.Command { return e.command(t, d) },
 		Fake:    e.backend.options.Fake, Emulate: s.EmulateNPU,
 		QueueLimit: s.QueueLimit, Parallel: s.Parallel, PromptLimit: s.NPUPrompt, Reserve: s.NPUReserve, Patience: goodbyeLimit / 2,
-		Known: e.backend.knowledge.known, Log: e.backend.log, Changed: e.backend.changed.wake,
+		Known: e.backend.knowledge.known, Keep: e.keep, Log: e.backend.log, Changed: e.backend.changed.wake,
 	})
 	e.now = t
 	if old == nil {
@@ -74,6 +76,11 @@ func (e *engines) refresh() {
 	}
 	e.going.Go(func() { e.retire(old) })
 	e.going.Go(e.lookForDevices)
+}
+
+// keep keeps what a device's process wrote when it crashed.
+func (e *engines) keep(device llm.Device, words string) (file string, err error) {
+	return logs.Keep(e.backend.options.Dirs.Logs(), "crash-"+strings.ReplaceAll(device.ID(), ":", "-"), words)
 }
 
 // lookForDevices lets a new engine find them, for the window shows them also before the next request.

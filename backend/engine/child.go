@@ -286,9 +286,10 @@ func (l *lane) watch(c *child) {
 		case <-time.After(2 * time.Second):
 		}
 	}
-	ended := c.bury(l.engine.options.KillLimit)
-
 	e := l.engine
+	ended := c.bury(e.options.KillLimit)
+	kept := e.keepWords(l.device, ended)
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	exit := &Exit{Device: l.device, Status: ended.text, Fault: c.blamed, Reason: c.reason, Stuck: ended.stuck}
@@ -298,7 +299,7 @@ func (l *lane) watch(c *child) {
 			exit.Reason = why.Error()
 		}
 		l.count(c)
-		e.log.Warn("engine process ended", "device", l.device.ID(), "status", exit.Status, "reason", exit.Reason, "stderr", ended.tail)
+		e.log.Warn("engine process ended", "device", l.device.ID(), "status", exit.Status, "reason", exit.Reason, "said", ended.last, "stderr", kept)
 	} else if c.blamed {
 		l.count(c)
 	}
@@ -318,6 +319,18 @@ func (l *lane) watch(c *child) {
 	l.child = nil
 	close(c.gone)
 	e.changed()
+}
+
+// keepWords keeps what a process that crashed wrote, which may be hundreds of lines, and tells where.
+func (e *Engine) keepWords(device llm.Device, ended status) (file string) {
+	if e.options.Keep == nil || !ended.fault || ended.tail == "" {
+		return ""
+	}
+	file, err := e.options.Keep(device, ended.tail)
+	if err != nil {
+		return "not kept: " + err.Error()
+	}
+	return file
 }
 
 // explain turns the error of a call whose connection was lost into one that says how the child ended, and what w was doing.

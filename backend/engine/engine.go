@@ -49,6 +49,9 @@ type Options struct {
 
 	Known func(llm.Device) Known // what is known already about a device; it must not ask the engine; nil: nothing
 
+	// Keep puts what a child that crashed wrote on stderr where people find it, and tells where: the log has one sentence. nil: it is
+	// not kept.
+	Keep    func(device llm.Device, words string) (file string, err error)
 	Log     *slog.Logger // nil: nothing is logged
 	Changed func()       // called, coalesced, after States changed; on a goroutine of the engine: it must not call Close
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,7 +41,9 @@ func TestSizeOfAModelFollowsItsAnswers(t *testing.T) {
 	assert.EqualValues(t, 1<<20, size())
 	b.answers(0)
 	assert.EqualValues(t, 1<<20+1000, size())
-	_, err = b.run(t.Context(), job(0, "m", "[[error]]"))
-	require.Error(t, err)
-	assert.EqualValues(t, 1<<20+2000, size(), "after a failure too")
+	refusing := job(0, "m", "hello")
+	refusing.OnDelta = func(llm.Delta) error { return errors.New("enough") }
+	_, err = b.run(t.Context(), refusing)
+	require.ErrorContains(t, err, "enough")
+	assert.EqualValues(t, 1<<20+2000, size(), "after one that was ended, too")
 }

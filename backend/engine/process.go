@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,8 +31,8 @@ type status struct {
 	text  string
 	fault bool   // a crash
 	stuck bool   // it has not ended
-	last  string // its last line on stderr
-	tail  string // the last of its stderr
+	last  string // its last line on stderr, or the first of a crash
+	tail  string // the last of its stderr, with a crash's stacks
 }
 
 // helloLimit is how long a child may take to say its first word: it needs no model and no library for it.
@@ -185,7 +186,7 @@ func (p *process) live(cmd *exec.Cmd, streams *streams, log *slog.Logger, starte
 	draining.Wait()
 	last, death, tail := errors.words()
 	p.status = statusOf(cmd.ProcessState, death)
-	p.status.last, p.status.tail = last, tail
+	p.status.last, p.status.tail = cmp.Or(death, last), tail
 	close(p.exited)
 }
 

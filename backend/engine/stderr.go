@@ -12,8 +12,7 @@ import (
 
 const (
 	tailSize       = 64 << 10
-	tailLogged     = 4 << 10 // of it, when the process ends by itself
-	linesPerSecond = 50      // that reach the log; a flood must not fill the disk
+	linesPerSecond = 50 // that reach the log; a flood must not fill the disk
 )
 
 // fatal is how Go's runtime, which catches the signals of native faults too, begins its last words.
@@ -96,5 +95,5 @@ func trimLine(line []byte) []byte {
 func (s *stderr) words() (last, death, tail string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last, s.death, string(s.tail[max(0, len(s.tail)-tailLogged):])
+	return s.last, s.death, string(s.tail)
 }
