@@ -19,7 +19,7 @@ func next(t *testing.T, entries <-chan journal.Entry) journal.Entry {
 	case e, ok := <-entries:
 		require.True(t, ok, "the channel was closed")
 		return e
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "no entry came")
 	}
 	return journal.Entry{}

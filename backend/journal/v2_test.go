@@ -75,7 +75,7 @@ func TestRequestsActiveAtAKillAreMarkedAtTheNextStart(t *testing.T) {
 		defer after.Close()
 		e, err := after.Get("killed")
 		return err == nil && e.Interrupted && e.ExecutionDevice == "NPU"
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	after := open(t, copied)
 	e, err := after.Get("killed")
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestOldBodiesGoBeforeTheirRequests(t *testing.T) {
 		_, err := j.Body("old")
 		_, still := j.Body("new")
 		return errors.Is(err, journal.ErrNotFound) && still == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	_, err := j.Get("old")
 	assert.NoError(t, err)
 }
