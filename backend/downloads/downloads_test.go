@@ -52,7 +52,7 @@ func manager(dir, endpoint string, o downloads.Options) *downloads.Manager {
 	o.Hub = func() (*hub.Client, error) {
 		return hub.New(hub.Options{
 			Endpoint: endpoint, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
-			Stall: 5 * time.Second, Retries: 2, Backoff: time.Millisecond, Chunk: 256 << 10,
+			Stall: time.Minute, Retries: 2, Backoff: time.Millisecond, Chunk: 256 << 10,
 		})
 	}
 	return downloads.New(o)
@@ -144,7 +144,7 @@ func TestAKilledPullGoesOn(t *testing.T) {
 		}
 		return n
 	}
-	require.Eventually(t, func() bool { return bytesThere() > 1_500_000 }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return bytesThere() > 1_500_000 }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, victim.Process.Kill())
 	_ = victim.Wait()
 	list, err := models.Open(dir).List()
@@ -191,14 +191,14 @@ func TestCallersShareOneDownloadAndTheLastLeaverStopsIt(t *testing.T) {
 		}
 		return downloads.Download{}
 	}
-	require.Eventually(t, func() bool { return state().Waiting == 2 && state().Completed > 100_000 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return state().Waiting == 2 && state().Completed > 100_000 }, time.Minute, time.Millisecond)
 	leave()
-	require.Eventually(t, func() bool { return state().Waiting == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return state().Waiting == 1 }, time.Minute, time.Millisecond)
 	had := state().Completed
-	require.Eventually(t, func() bool { return state().Completed > had }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return state().Completed > had }, time.Minute, time.Millisecond)
 	leaveToo()
 	group.Wait()
-	require.Eventually(t, func() bool { return state().State == downloads.Paused }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return state().State == downloads.Paused }, time.Minute, time.Millisecond)
 	assert.ErrorIs(t, errs[0], context.Canceled)
 	assert.ErrorIs(t, errs[1], context.Canceled)
 	trees := 0
@@ -223,7 +223,7 @@ func TestPauseResumeCancelAndARestart(t *testing.T) {
 		require.Len(t, list, 1)
 		return list[0]
 	}
-	require.Eventually(t, func() bool { return at(m).Completed > 300_000 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return at(m).Completed > 300_000 }, time.Minute, time.Millisecond)
 	require.NoError(t, m.Pause(d.ID))
 	assert.Equal(t, downloads.Paused, at(m).State)
 	had := at(m).Completed
@@ -234,12 +234,12 @@ func TestPauseResumeCancelAndARestart(t *testing.T) {
 	m.Start()
 	assert.Equal(t, downloads.Paused, at(m).State, "what was paused stays so")
 	require.NoError(t, m.Resume(d.ID))
-	require.Eventually(t, func() bool { return at(m).Completed > had }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return at(m).Completed > had }, time.Minute, time.Millisecond)
 	m.Close() // quits while it runs
 
 	m = manager(dir, h.URL, downloads.Options{})
 	m.Start()
-	require.Eventually(t, func() bool { return at(m).State == downloads.Downloading }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return at(m).State == downloads.Downloading }, time.Minute, time.Millisecond)
 	require.NoError(t, m.Cancel(d.ID))
 	assert.Empty(t, m.List())
 	left, err := filepath.Glob(filepath.Join(dir, models.PartialDir, "*"))
@@ -250,7 +250,7 @@ func TestPauseResumeCancelAndARestart(t *testing.T) {
 	h.Set(func(f *hubtest.Faults) { f.Pace = 0 })
 	_, err = m.Begin("qwen3")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return at(m).State == downloads.Done }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return at(m).State == downloads.Done }, time.Minute, time.Millisecond)
 }
 
 func TestOneProcessAtATimeFetchesAModel(t *testing.T) {
@@ -261,10 +261,10 @@ func TestOneProcessAtATimeFetchesAModel(t *testing.T) {
 	one, two := manager(dir, h.URL, downloads.Options{}), manager(dir, h.URL, downloads.Options{})
 	_, err := one.Begin("qwen3")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return one.List()[0].Completed > 100_000 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return one.List()[0].Completed > 100_000 }, time.Minute, time.Millisecond)
 	_, err = pull(t.Context(), two, "qwen3")
 	assert.ErrorContains(t, err, "another Signalbox is fetching qwen3:8b")
-	require.Eventually(t, func() bool { return one.List()[0].State == downloads.Done }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return one.List()[0].State == downloads.Done }, time.Minute, time.Millisecond)
 	_, err = models.Open(dir).Find("qwen3:8b")
 	assert.NoError(t, err)
 }
@@ -390,7 +390,7 @@ func TestADamagedModelIsRepairedByFetchingWhatIsMissing(t *testing.T) {
 	d, err := m.Repair("qwen3")
 	require.NoError(t, err)
 	assert.Equal(t, "qwen3:8b", d.Model)
-	require.Eventually(t, func() bool { return !m.Busy() }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !m.Busy() }, time.Minute, time.Millisecond)
 	for _, r := range h.Requests()[before:] {
 		if strings.Contains(r.Path, "/revision/") {
 			assert.Equal(t, hubtest.Commit, filepath.Base(r.Path), "a repair is no update")
@@ -466,4 +466,38 @@ func TestNoNameMakesAFileOutsideTheLibrary(t *testing.T) {
 		assert.Contains(t, r.Path, "Org/console", "a name that is none was sent to the hub")
 	}
 	assert.NotEmpty(t, h.Requests())
+}
+
+func TestWeightsOfAnotherKindAreNamedWithWhatToPullInstead(t *testing.T) {
+	h := hubtest.New(t)
+	said := `"gguf":{"total":8190735360,"architecture":"qwen3"},"tags":[]`
+	for repo, file := range map[string]string{"a/Renamed": "m-q4_k_m.gguf", "Qwen/Qwen2.5-7B-Instruct": "model.safetensors", "b/Own": "model.safetensors", "c/Odd-GGUF": "m.gguf"} {
+		h.Add(repo, map[string][]byte{file: []byte("GGUF")})
+	}
+	h.Before = func(where string, w http.ResponseWriter, r *http.Request) bool {
+		if !strings.Contains(r.URL.Path, "/revision/") {
+			return false
+		}
+		info := `"tags":["base_model:finetune:Qwen/Qwen3-4B"]`
+		switch {
+		case strings.Contains(r.URL.Path, "Renamed"):
+			info = said
+		case strings.Contains(r.URL.Path, "Odd"):
+			info = `"gguf":{"total":"many","architecture":"mamba"}`
+		}
+		fmt.Fprintf(w, `{"sha":%q,%s}`, hubtest.Commit, info)
+		return true
+	}
+	m := manager(t.TempDir(), h.URL, downloads.Options{})
+	for repo, want := range map[string]string{
+		"a/Renamed":                "it has GGUF files of the architecture \"qwen3\"; `signalbox pull qwen3:8b` fetches OpenVINO/Qwen3-8B-int4-cw-ov instead",
+		"Qwen/Qwen2.5-7B-Instruct": "it has PyTorch files; `signalbox pull qwen2.5:7b` fetches OpenVINO/Qwen2.5-7B-Instruct-int4-ov instead",
+		"b/Own":                    "it has PyTorch files; `signalbox pull qwen3:4b` fetches OpenVINO/Qwen3-4B-int4-ov instead",
+		"c/Odd-GGUF":               "it has GGUF files; look for the same model with -ov at the end of its name (`signalbox search`)",
+	} {
+		_, err := m.Preflight(t.Context(), repo)
+		assert.ErrorContains(t, err, want)
+		_, err = pull(t.Context(), m, repo)
+		assert.ErrorContains(t, err, want)
+	}
 }

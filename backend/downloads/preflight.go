@@ -2,6 +2,7 @@ package downloads
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,6 +42,23 @@ type Device struct {
 	Reason string `json:"reason"`
 }
 
+// instead completes the error about a repository whose weights are of another kind: with what they are, and what to pull in
+// their place.
+func (m *Manager) instead(s hub.Snapshot, err error) error {
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok || e.Code != llm.CodeUnsupported || s.Weights == "" {
+		return err
+	}
+	what := "it has " + s.Weights + " files"
+	if s.Weights == "GGUF" && s.Architecture != "" {
+		what += fmt.Sprintf(" of the architecture %.40q", s.Architecture)
+	}
+	if k, ok := m.o.Table().Instead(s.Architecture, s.Parameters, s.Repo, s.BaseModel); ok {
+		return e.WithHint("%s; `signalbox pull %s` fetches %s instead", what, k.Name, k.Repo)
+	}
+	return e.WithHint("%s; look for the same model with -ov at the end of its name (`signalbox search`)", what)
+}
+
 // Preflight asks the hub about a model. Of its files only the graph is fetched, and not kept.
 func (m *Manager) Preflight(ctx context.Context, name string) (Report, error) {
 	ref, err := m.o.Table().ParseReference(name)
@@ -54,7 +72,7 @@ func (m *Manager) Preflight(ctx context.Context, name string) (Report, error) {
 	defer client.Close()
 	s, err := client.Ask(ctx, ref.Repo, ref.Revision)
 	if err != nil {
-		return Report{}, err
+		return Report{}, m.instead(s, err)
 	}
 	r := Report{Model: ref.Name, Source: ref.String(), Commit: s.Commit, Size: s.Size(), License: s.License, Gated: s.Gated, Warnings: []string{}, Devices: []Device{}, Speed: speedOf(s.Size())}
 	r.Free, _, _ = m.o.Space(existing(m.o.Library.Own())) // unknown: 0

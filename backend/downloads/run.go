@@ -111,7 +111,7 @@ func (d *download) run(ctx context.Context) error {
 	defer client.Close()
 	s, err := client.Snapshot(ctx, d.record.Reference.Repo, d.record.Reference.Revision)
 	if err != nil {
-		return err
+		return m.instead(s, err)
 	}
 	if records, ok := d.installed(ctx, s); ok {
 		d.set(func() { d.setFiles(s); d.finishAll(records) })

@@ -99,7 +99,8 @@ func (c *Client) scopeSnapshot(ctx context.Context, repo, revision string) (Snap
 		s.Commit = latest
 	}
 	s.Commit = cmp.Or(s.Commit, revision)
-	return s, plain(s.take(entries))
+	err := s.take(entries)
+	return s, plain(err)
 }
 
 // scopeFileURL asks for a file at the commit that changed it last: what a branch means may change meanwhile.

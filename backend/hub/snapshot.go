@@ -50,6 +50,11 @@ type Snapshot struct {
 	Gated     bool      `json:"gated"`
 	Modified  time.Time `json:"modified"`
 	Card      *File     `json:"card,omitempty"` // README.md, which is read and never kept; nil: there is none
+
+	// Of what is no OpenVINO model, as far as the hub says.
+	Weights      string `json:"-"` // "GGUF" or "PyTorch"; empty: none that are known
+	Architecture string `json:"-"` // of GGUF weights, as these write it: "qwen3"; empty: not said
+	Parameters   int64  `json:"-"` // 0: not said
 }
 
 // cardFile is what the makers say of a model.
@@ -88,7 +93,8 @@ var (
 )
 
 // Snapshot resolves a revision (empty: main) to a commit, and lists the files of the model at that commit. Its errors are
-// *llm.Error: CodeModelNotFound, CodeForbidden (gated, or a token is needed), CodeUnsupported (no OpenVINO model).
+// *llm.Error: CodeModelNotFound, CodeForbidden (gated, or a token is needed), CodeUnsupported (no OpenVINO model: the snapshot
+// says what it is).
 func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot, error) {
 	if c.scope {
 		return c.scopeSnapshot(ctx, repo, revision)
@@ -103,6 +109,10 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 		Task     optional[string]    `json:"pipeline_tag"`
 		Modified optional[time.Time] `json:"lastModified"`
 		Tags     optional[[]string]  `json:"tags"`
+		GGUF     optional[struct {
+			Architecture string `json:"architecture"`
+			Parameters   int64  `json:"total"`
+		}] `json:"gguf"`
 	}
 	if _, err := c.json(ctx, c.url(nil, "api", "models", org, name, "revision", revision), repo, &info); err != nil {
 		return Snapshot{}, err
@@ -111,6 +121,7 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 		return Snapshot{}, fault("%s names no commit for %s", c.endpoint.Host, repo)
 	}
 	s := Snapshot{Repo: repo, Commit: info.SHA, Task: info.Task.value, Modified: info.Modified.value, Gated: len(info.Gated) > 0 && string(info.Gated) != "false" && string(info.Gated) != "null"}
+	s.Architecture, s.Parameters = info.GGUF.value.Architecture, info.GGUF.value.Parameters
 	for _, tag := range info.Tags.value {
 		if license, ok := strings.CutPrefix(tag, "license:"); ok {
 			s.License = license
@@ -123,7 +134,8 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 	if err != nil {
 		return Snapshot{}, err
 	}
-	return s, s.take(entries)
+	err = s.take(entries)
+	return s, err
 }
 
 // optional is a field that nothing depends on: one that does not parse is absent, and no reason to refuse the whole answer.
@@ -242,8 +254,10 @@ func (s *Snapshot) complete(others []string) error {
 		case has("openvino_language_model.xml"):
 			return e.WithHint("it is a model that sees images, which Signalbox cannot run yet")
 		case has(".gguf"):
+			s.Weights = "GGUF"
 			return e.WithHint("it has GGUF files: look for the same model with -ov at the end of its name (`signalbox search`)")
 		case has(".safetensors"), has(".bin"):
+			s.Weights = "PyTorch"
 			return e.WithHint("it has weights for PyTorch: look for the same model with -ov at the end of its name (`signalbox search`)")
 		case strings.HasPrefix(name, "openvino_tokenizer"):
 			return e.WithHint("it was exported without its tokenizer, which optimum-intel adds with openvino-tokenizers installed")

@@ -47,8 +47,11 @@ func (t Table) ParseReference(name string) (Reference, error) {
 	}
 	if tagged { // as in hf.co/org/name:Q4_K_M: files of a GGUF repository
 		if pinned || strings.HasPrefix(strings.ToUpper(tag), "Q") {
-			return Reference{}, llm.Errorf(llm.CodeUnsupported, "%s asks for a GGUF file, and Signalbox runs OpenVINO models", name).
-				WithHint("`signalbox search` finds models whose names end in -ov")
+			e := llm.Errorf(llm.CodeUnsupported, "%s asks for a GGUF file, and Signalbox runs OpenVINO models", name)
+			if k, ok := t.Instead("", 0, repo); ok {
+				return Reference{}, e.WithHint("`signalbox pull %s` fetches %s instead", k.Name, k.Repo)
+			}
+			return Reference{}, e.WithHint("`signalbox search` finds models whose names end in -ov")
 		}
 		revision, pinned = tag, true
 	}

@@ -57,6 +57,7 @@ func TestNamesThatAreNoneChooseNoHostAndNoPath(t *testing.T) {
 	assert.ErrorContains(t, err, "did you mean qwen3:")
 	_, err = table.ParseReference("hf.co/bartowski/Qwen3-8B-GGUF:Q4_K_M")
 	assert.Equal(t, llm.CodeUnsupported, llm.CodeOf(err))
+	assert.ErrorContains(t, err, "`signalbox pull qwen3:8b` fetches OpenVINO/Qwen3-8B-int4-cw-ov instead")
 }
 
 func TestTheTableIsWellFormedAndAFileOnlyAddsToIt(t *testing.T) {

@@ -195,6 +195,25 @@ func (t Table) unknown(name string) error {
 	return e.WithHint("%q is not a known model: `signalbox search` finds models, and names of the hub such as OpenVINO/Qwen3-8B-int4-cw-ov work too", name)
 }
 
+// Instead finds the entry for a model that the hub has in another form: by the names of its repositories, else by what its GGUF
+// weights say of themselves.
+func (t Table) Instead(architecture string, parameters int64, repos ...string) (Known, bool) {
+	for _, repo := range repos {
+		name := bare(repo)
+		i := slices.IndexFunc(t, func(k Known) bool { return name != "" && bare(k.Repo) == name })
+		if i >= 0 {
+			return t[i], true
+		}
+	}
+	if architecture == "" {
+		return Known{}, false
+	}
+	return t.InPlaceOf(architecture, parameters)
+}
+
+// bare is what the forms of one model on the hub have in common: "qwen3-4b" of "bartowski/Qwen3-4B-GGUF".
+func bare(repo string) string { return withoutQuantization(strings.TrimSuffix(folded(repo), "-gguf")) }
+
 // InPlaceOf finds the model to pull instead of a GGUF file of that architecture ("qwen3") and about that size.
 func (t Table) InPlaceOf(architecture string, parameters int64) (Known, bool) {
 	family := strings.ToLower(architecture)
