@@ -32,16 +32,6 @@ func onDisk(info fs.FileInfo) int64 {
 	return info.Size()
 }
 
-// syncDir makes a rename last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
 // ownFile refuses a file that somebody else could have written. One that is not there is nobody's.
 func ownFile(path string) error {
 	info, err := os.Stat(path)

@@ -43,8 +43,5 @@ var memoryStatus = windows.NewLazySystemDLL("kernel32.dll").NewProc("GlobalMemor
 
 func onDisk(info fs.FileInfo) int64 { return info.Size() }
 
-// syncDir has nothing to do: NTFS writes renames into its journal.
-func syncDir(string) error { return nil }
-
 // ownFile refuses nothing: the data folder lies in the user's profile, which others cannot write.
 func ownFile(string) error { return nil }

@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,4 +34,27 @@ func TestAnImportOntoADiskThatFillsUpLeavesNothing(t *testing.T) {
 		_, err = l.Import(t.Context(), from, "mine", true, func(int64, int64) {})
 		require.NoError(t, err, "by reference it needs no room")
 	})
+}
+
+func TestWhatIsHalfFetchedTakesNoMoreRoomWhereItIsMovedTo(t *testing.T) {
+	l, to := models.Open(t.TempDir()), filepath.Join(t.TempDir(), "new")
+	name := filepath.Join(models.PartialDir, "m-x", "files", "openvino_model.bin.partial")
+	require.NoError(t, os.MkdirAll(filepath.Join(l.Own(), filepath.Dir(name)), 0o700))
+	f, err := os.Create(filepath.Join(l.Own(), name))
+	require.NoError(t, err)
+	for _, at := range []int64{0, 20<<20 - 3} { // what two ranges brought, and nothing after them
+		_, err = f.WriteAt([]byte("weights"), at)
+		require.NoError(t, err)
+	}
+	require.NoError(t, f.Truncate(50<<20))
+	require.NoError(t, f.Close())
+	want, err := os.ReadFile(f.Name())
+	require.NoError(t, err)
+	require.NoError(t, l.Move(t.Context(), to, func(int64, int64) {}, func(to string) error { l.Reopen(to); return nil }))
+	got, err := os.ReadFile(filepath.Join(to, name))
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(want, got))
+	usage, err := l.Usage()
+	require.NoError(t, err)
+	assert.Less(t, usage.Partial, int64(8<<20))
 }

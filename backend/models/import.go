@@ -1,6 +1,7 @@
 package models
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 	"slices"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/disk"
 )
 
 // Import adds a folder with an OpenVINO model: by reference, which leaves the files where they are, or as a copy. name may
@@ -90,10 +92,7 @@ func (l *Library) bring(ctx context.Context, f folder, m manifest, progress func
 	if err := errors.Join(writeManifest(temp, m), syncTree(temp)); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, final); err != nil {
-		return err
-	}
-	return syncDir(l.Own())
+	return disk.Rename(temp, final)
 }
 
 // poolingDir says how embeddings are pooled.
@@ -134,7 +133,10 @@ func (l *Library) copyFolder(ctx context.Context, f folder, to string, progress 
 	return records, nil
 }
 
-// copyFile copies and syncs, and looks at ctx between pieces.
+var hole [1 << 20]byte
+
+// copyFile copies and syncs, and looks at ctx between pieces. Where there is nothing but zeros it leaves a hole: a file that is
+// being fetched in ranges has some, and takes no more room in the copy.
 func copyFile(ctx context.Context, from, to string, wrote func(p []byte)) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -145,22 +147,25 @@ func copyFile(ctx context.Context, from, to string, wrote func(p []byte)) error 
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, 1<<20)
+	buf, size := make([]byte, len(hole)), int64(0)
 	for err == nil {
 		if err = ctx.Err(); err != nil {
 			break
 		}
 		var n int
 		if n, err = in.Read(buf); n > 0 {
-			if _, werr := out.Write(buf[:n]); werr != nil {
-				err = werr
-				break
+			if !bytes.Equal(buf[:n], hole[:n]) {
+				if _, werr := out.WriteAt(buf[:n], size); werr != nil {
+					err = werr
+					break
+				}
 			}
+			size += int64(n)
 			wrote(buf[:n])
 		}
 	}
 	if errors.Is(err, io.EOF) {
-		err = nil
+		err = out.Truncate(size) // it may end with a hole
 	}
 	return errors.Join(err, out.Sync(), out.Close())
 }
@@ -180,10 +185,7 @@ func (l *Library) Install(staging string, i Installed) error {
 				return llm.Errorf(llm.CodeUnavailable, "replace %s: %w", i.Name, err).WithHint("it may be in use: stop it and pull again")
 			}
 		}
-		if err := os.Rename(staging, final); err != nil {
-			return err
-		}
-		return syncDir(l.Own())
+		return disk.Rename(staging, final)
 	})
 }
 

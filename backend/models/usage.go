@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/disk"
 )
 
 // Reserve is what stays free on the disk, whatever is fetched: a full disk breaks more than a download.
@@ -177,7 +178,7 @@ func (l *Library) Move(ctx context.Context, to string, progress func(done, total
 			err = syncTree(made[i])
 		}
 		if err == nil {
-			err = syncDir(to)
+			err = disk.SyncDir(to)
 		}
 		if err == nil {
 			err = moved(to)
@@ -223,7 +224,7 @@ func syncTree(dir string) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		return syncDir(path)
+		return disk.SyncDir(path)
 	})
 }
 

@@ -315,13 +315,16 @@ func (s *Server) takeBlob(w *response, r *http.Request) error {
 	}
 	defer os.Remove(temp.Name()) // gone already when the rename worked
 	got, err := s.receiveBlob(w, r, temp)
+	if err == nil {
+		err = temp.Sync()
+	}
 	if err = errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
 	if want := path[strings.LastIndexByte(path, '-')+1:]; got != want {
 		return llm.Errorf(llm.CodeInvalid, `digest mismatch, expected "sha256:%s", got "sha256:%s"`, want, got)
 	}
-	if err := os.Rename(temp.Name(), path); err != nil {
+	if err := disk.Rename(temp.Name(), path); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusCreated)

@@ -1,4 +1,4 @@
-// Package disk writes small files so that a power cut leaves the old one or the new one, and knows when a disk is full.
+// Package disk writes files so that a power cut leaves the old one or the new one, and knows when a disk is full.
 package disk
 
 import (
@@ -40,10 +40,15 @@ func write(path string, data []byte, mode fs.FileMode) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := Patiently(func() error { return os.Rename(f.Name(), path) }); err != nil {
+	return Rename(f.Name(), path)
+}
+
+// Rename gives a file or a folder its place for good: it is there after a power cut, too. What is in it must have been synced.
+func Rename(from, to string) error {
+	if err := Patiently(func() error { return os.Rename(from, to) }); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return SyncDir(filepath.Dir(to))
 }
 
 // bare leaves out what the system says of the temporary file: it is gone, and nobody asked for it.

@@ -13,8 +13,8 @@ func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// syncDir makes a rename last. File systems that cannot say so are not asked twice.
-func syncDir(dir string) error {
+// SyncDir makes the names in a folder last. A file system that has no such thing is taken at its word.
+func SyncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

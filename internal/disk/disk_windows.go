@@ -11,5 +11,5 @@ func Full(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) || errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
 }
 
-// syncDir has nothing to do: Windows keeps renames in the file system's own log.
-func syncDir(string) error { return nil }
+// SyncDir has nothing to do: Windows keeps renames in the file system's own log.
+func SyncDir(string) error { return nil }
