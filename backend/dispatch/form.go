@@ -137,6 +137,8 @@ type reader struct {
 	parser  *toolcall.Parser // nil: the answer is text
 	deliver func(llm.Delta) error
 
+	raw     strings.Builder    // all that the model wrote, without the beginning of a character at its end
+	half    string             // that beginning, as U+FFFD: the next piece, or another device, may complete it
 	waiting []llm.TokenLogprob // of text that is held back
 	tokens  int
 	text    *strings.Builder // the answer, where it must match a schema; nil: it need not
@@ -167,10 +169,23 @@ func (f *form) read(prompt llm.Prompt, deliver func(llm.Delta) error) *reader {
 // take reads a piece of the engine's.
 func (r *reader) take(d llm.Delta) error {
 	r.tokens = d.Tokens
-	if r.parser == nil {
-		return r.deliver(d)
+	all := r.half + d.Text
+	d.Text = strings.TrimRight(all, "\uFFFD")
+	r.half = all[len(d.Text):]
+	r.raw.WriteString(d.Text)
+	if d.Text == "" && r.half != "" {
+		r.waiting = append(r.waiting, d.Logprobs...)
+		return nil
 	}
+	return r.push(d)
+}
+
+// push hands on a piece of the engine's, or what the parser finds in it.
+func (r *reader) push(d llm.Delta) error {
 	r.waiting = append(r.waiting, d.Logprobs...)
+	if r.parser == nil {
+		return r.give([]llm.Delta{d})
+	}
 	if err := r.give(r.parser.Push(d.Text)); err != nil {
 		return err
 	}
@@ -180,11 +195,20 @@ func (r *reader) take(d llm.Delta) error {
 	return nil
 }
 
+// rest hands on the beginning of a character that nothing has completed.
+func (r *reader) rest() error {
+	if r.half == "" {
+		return nil
+	}
+	d := llm.Delta{Text: r.half}
+	r.half = ""
+	return r.push(d)
+}
+
 // give hands on what the parser found. Probabilities go with the first piece that comes after them.
 func (r *reader) give(deltas []llm.Delta) error {
 	for _, d := range deltas {
-		d.Tokens, d.Logprobs = r.tokens, r.waiting
-		r.waiting = nil
+		d.Tokens, d.Logprobs, r.waiting = r.tokens, r.waiting, nil
 		if err := r.deliver(d); err != nil {
 			return err
 		}
@@ -194,6 +218,10 @@ func (r *reader) give(deltas []llm.Delta) error {
 
 // end gives the rest, and completes what the engine says about the answer.
 func (r *reader) end(stats llm.Stats, err error) (llm.Stats, error) {
+	r.tokens = max(r.tokens, stats.CompletionTokens)
+	if err == nil || llm.CodeOf(err) == llm.CodeEngine { // what was held back is part of what the model did
+		err = cmp.Or(err, r.rest())
+	}
 	if !slices.Contains(r.form.request.Stop, stats.StopString) {
 		stats.StopString = "" // one of ours
 	}
@@ -203,10 +231,9 @@ func (r *reader) end(stats llm.Stats, err error) (llm.Stats, error) {
 	if errors.Is(err, errEnough) {
 		stats.Finish, stats.Cancel, err = llm.FinishStop, 0, nil
 	}
-	r.tokens = stats.CompletionTokens
 	if err != nil {
 		if llm.CodeOf(err) == llm.CodeEngine {
-			_ = r.give(r.parser.Finish()) // what was held back is part of what the model did
+			_ = r.give(r.parser.Finish())
 		}
 		return stats, err
 	}

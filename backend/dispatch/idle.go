@@ -35,6 +35,15 @@ func (c *idleClock) restart() {
 	c.timer.Reset(idleLimit)
 }
 
+// pause stops the clock until the next restart: what follows is no wait for a token.
+func (c *idleClock) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
 func (c *idleClock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,7 +49,7 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 	if stats.Cancel > 0 {
 		r.CancelMS = ms(stats.Cancel)
 	}
-	if busy := (stats.Prefill + stats.Decode).Seconds(); busy > 0 {
+	if busy := (stats.Prefill + stats.Decode + t.lost).Seconds(); busy > 0 {
 		r.CostEstimate.DeviceSeconds = &busy
 	}
 	r.CostEstimate.EnergyJoules = t.times.Joules

@@ -20,7 +20,7 @@ import (
 // crashed before it had the request: what a start or a load does depends on no request. A crash at the request itself would
 // only be repeated.
 //
-// The last failure is the answer. do sets t.times, which tell of both tries together afterwards.
+// The last failure is the answer. do sets t.times, which tell of both tries together afterwards, as t.lost does of the first.
 func (t *trip) attempt(ctx context.Context, model models.Model, decision router.Decision, do func(llm.Device) error) error {
 	err := do(decision.Device)
 	if !failed(err) || ctx.Err() != nil || !t.first.IsZero() && t.again == nil {
@@ -36,12 +36,21 @@ func (t *trip) attempt(ctx context.Context, model models.Model, decision router.
 	default:
 		return advise(err)
 	}
-	before := t.times
-	t.times = engine.Times{}
+	before, ran := t.times, !t.began.IsZero()
+	if ran {
+		t.lost = time.Since(t.began)
+	}
+	t.times, t.began = engine.Times{}, time.Time{}
 	t.forget()
 	err = do(device)
-	t.times.Queue += before.Queue
-	t.times.Load += before.Load
+	after := t.times
+	t.times = sum(before, after)
+	switch {
+	case !ran: // of a load no energy is measured
+		t.times.Joules = after.Joules
+	case t.began.IsZero():
+		t.times.Joules = before.Joules
+	}
 	return advise(err)
 }
 

@@ -28,8 +28,10 @@ type trip struct {
 	record llm.Record // guarded by mu
 	begun  bool       // Begin was called: the device may not change any more; guarded by mu
 	times  engine.Times
-	turn   bool // a device gave it a turn
-	room   int  // tokens of answer that its device has room for; 0: unknown
+	turn   bool          // a device gave it a turn
+	began  time.Time     // when this try was given to its device, after queue and load; zero: not yet
+	lost   time.Duration // that a device was at work on a try that came to nothing
+	room   int           // tokens of answer that its device has room for; 0: unknown
 	model  llm.ModelRef
 	prompt llm.Prompt
 	again  func()          // the Answer's
@@ -112,11 +114,11 @@ func (t *trip) listen(deliver func(llm.Delta) error) func(llm.Delta) error {
 	}
 }
 
-// run does one try on one device.
+// run does one try: on one device, and where that has no room for the whole answer, the rest on another one.
 func (t *trip) run(ctx context.Context, model models.Model, device llm.Device, generate llm.GenerateRequest, reader *reader, answer Answer) (llm.Stats, error) {
 	ctx, idle := withIdleLimit(ctx)
 	defer idle.stop()
-	stats, err := t.d.engine.Run(ctx, engine.Job{
+	job := engine.Job{
 		Device:    device,
 		Load:      t.loadRequest(model),
 		Generate:  generate,
@@ -138,7 +140,12 @@ func (t *trip) run(ctx context.Context, model models.Model, device llm.Device, g
 			t.live.Answered(delta.Text)
 			return reader.take(delta)
 		},
-	})
+	}
+	stats, err := t.d.engine.Run(ctx, job)
+	if err == nil && mayGoOn(generate, stats) {
+		idle.pause()
+		stats, err = t.goOn(ctx, model, job, stats, reader)
+	}
 	stats, err = reader.end(stats, err)
 	return stats, cause(ctx, err)
 }
@@ -226,7 +233,9 @@ func (t *trip) keepAlive() *time.Duration {
 
 // watch follows the job for the live view.
 func (t *trip) watch(p engine.Progress) {
-	t.turn = t.turn || p.State == engine.Prefill
+	if p.State == engine.Prefill {
+		t.turn, t.began = true, time.Now()
+	}
 	t.live.Update(func(e *journal.Entry) { e.State, e.Phase, e.Position = p.State, p.Phase.Name, p.Position })
 }
 

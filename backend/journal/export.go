@@ -99,6 +99,12 @@ var columns = []struct {
 	{"energy_joules", func(e Entry) string { return figure(e.CostEstimate.EnergyJoules) }},
 	{"power_source", func(e Entry) string { return e.PowerSource }},
 	{"interrupted", func(e Entry) string { return strconv.FormatBool(e.Interrupted) }},
+	{"continued_on", func(e Entry) string {
+		if e.Continued == nil {
+			return ""
+		}
+		return e.Continued.Device
+	}},
 }
 
 // ExportCSV writes the entries as a table. Texts that a spreadsheet would take for a formula get an apostrophe in front: clients

@@ -23,6 +23,8 @@ type Record struct {
 	FallbackReason  string      `json:"fallback_reason,omitempty"`
 	Rejected        []Rejection `json:"rejected,omitempty"`
 
+	Continued *Continuation `json:"continued,omitempty"` // nil: the whole answer is the execution device's
+
 	PromptTokens     *int     `json:"prompt_tokens"`
 	CompletionTokens *int     `json:"completion_tokens"`
 	CachedTokens     *int     `json:"cached_tokens"`
@@ -50,6 +52,13 @@ type Cost struct {
 	DeviceSeconds *float64 `json:"device_seconds"`
 	EnergyJoules  *float64 `json:"energy_joules"`
 	Basis         string   `json:"basis"` // "measured" or "estimated"
+}
+
+// Continuation is where an answer went on that its device had no more room for.
+type Continuation struct {
+	Device     string `json:"device"`      // Label
+	EndpointID string `json:"endpoint_id"` // Device.ID
+	After      int    `json:"after"`       // tokens of the answer from the device before
 }
 
 // Rejection is a device that was not taken.

@@ -180,15 +180,15 @@ func (e *evaluation) passedOver(taken, routed *DeviceFacts) []turnedDown {
 		case d == taken:
 			continue
 		case d == routed && e.goesAround(taken, routed):
-			t.rule, t.clause = RuleSideRequest, fmt.Sprintf("%s is at work on a prompt of %s tokens", the(d.Device), thousands(d.Longest))
+			t.rule, t.clause = RuleSideRequest, fmt.Sprintf("%s is at work on a prompt of %s tokens", The(d.Device), thousands(d.Longest))
 		case d == routed:
-			t.rule, t.clause = RuleBusy, fmt.Sprintf("%s is busy: %s", the(d.Device), d.load())
+			t.rule, t.clause = RuleBusy, fmt.Sprintf("%s is busy: %s", The(d.Device), d.load())
 		case taken.Loaded && !d.Loaded:
-			t.rule, t.clause = RuleAlreadyLoaded, fmt.Sprintf("the model is loaded on %s", the(taken.Device))
+			t.rule, t.clause = RuleAlreadyLoaded, fmt.Sprintf("the model is loaded on %s", The(taken.Device))
 		case routed == taken:
-			t.clause = fmt.Sprintf("%s comes first in the order of preference", the(taken.Device))
+			t.clause = fmt.Sprintf("%s comes first in the order of preference", The(taken.Device))
 		default:
-			t.rule, t.clause = RuleBusy, fmt.Sprintf("%s begins no later", the(taken.Device))
+			t.rule, t.clause = RuleBusy, fmt.Sprintf("%s begins no later", The(taken.Device))
 		}
 		over = append(over, t)
 	}
@@ -221,9 +221,9 @@ func (d *DeviceFacts) load() string {
 // explain writes the rule that decided, its policy id and the sentence.
 func (e *evaluation) explain(d *Decision, taken, routed *DeviceFacts, down []turnedDown) {
 	higher := e.higher(taken, down)
-	ready := the(taken.Device) + " takes it"
+	ready := The(taken.Device) + " takes it"
 	if taken.Loaded {
-		ready = "the model is loaded on " + the(taken.Device)
+		ready = "the model is loaded on " + The(taken.Device)
 	}
 	switch {
 	case e.pin.set():
@@ -233,11 +233,11 @@ func (e *evaluation) explain(d *Decision, taken, routed *DeviceFacts, down []tur
 	case d.Fallback == llm.FallbackBusy && e.goesAround(taken, routed):
 		d.Rule = RuleSideRequest
 		d.PolicyID = fmt.Sprintf("%s/%d", RuleSideRequest, e.Policy.SidePrompt)
-		d.Reason = Sentence(fmt.Sprintf("a short request goes around %s, which is at work on a prompt of %s tokens; %s", the(routed.Device), thousands(routed.Longest), ready))
+		d.Reason = Sentence(fmt.Sprintf("a short request goes around %s, which is at work on a prompt of %s tokens; %s", The(routed.Device), thousands(routed.Longest), ready))
 	case d.Fallback == llm.FallbackBusy:
 		d.Rule = RuleBusy
 		d.PolicyID = RuleBusy + "/" + routed.ID()
-		d.Reason = Sentence(fmt.Sprintf("%s is busy (%s); %s", the(routed.Device), routed.load(), e.compared(taken, routed)))
+		d.Reason = Sentence(fmt.Sprintf("%s is busy (%s); %s", The(routed.Device), routed.load(), e.compared(taken, routed)))
 	case higher != nil:
 		d.Rule = higher.rule
 		d.PolicyID = e.policyID(higher)
@@ -279,7 +279,7 @@ func (e *evaluation) settled(taken *DeviceFacts) (rule, reason string) {
 	}
 	limit := e.promptLimit(taken)
 	if limit == 0 {
-		return rule, Sentence(fmt.Sprintf("%s takes it: %s", the(taken.Device), why))
+		return rule, Sentence(fmt.Sprintf("%s takes it: %s", The(taken.Device), why))
 	}
 	fit := "fit"
 	if e.Request.PromptTokens == 1 {
@@ -293,12 +293,12 @@ func (e *evaluation) compared(taken, busy *DeviceFacts) string {
 	soon, okSoon := taken.firstToken(e.Request.PromptTokens)
 	late, okLate := busy.firstToken(e.Request.PromptTokens)
 	if okSoon && okLate {
-		return fmt.Sprintf("%s begins sooner, in about %s instead of %s", the(taken.Device), about(soon), about(late))
+		return fmt.Sprintf("%s begins sooner, in about %s instead of %s", The(taken.Device), about(soon), about(late))
 	}
 	if taken.free() {
-		return the(taken.Device) + " is free"
+		return The(taken.Device) + " is free"
 	}
-	return the(taken.Device) + " has fewer waiting"
+	return The(taken.Device) + " has fewer waiting"
 }
 
 // higher is what turned down the most preferred of the devices before taken; nil when none was. Devices that the machine

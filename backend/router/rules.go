@@ -24,9 +24,11 @@ const (
 	RuleSideRequest   = "side_request"
 	RuleBattery       = "battery"
 	RulePreference    = "preference"
+	RuleGoesOn        = "goes_on"
 )
 
-// rule is one row of the table. It either turns devices down, each by itself, or narrows down those that are left.
+// rule is one row of the table. It either turns devices down, each by itself, or narrows down those that are left; goes_on does
+// neither, it has the others applied once more.
 type rule struct {
 	name string
 	says string                // the rule in one sentence, for people
@@ -54,6 +56,7 @@ var rules = []rule{
 	{name: RuleSideRequest, says: "A short request without tools goes around a device that is at work on a long one.", narrow: beside, set: sides},
 	{name: RuleBattery, says: "On battery the NPU is preferred.", narrow: saving, set: onBattery},
 	{name: RulePreference, says: "The first device in the order of preference is taken.", narrow: first, set: inOrder},
+	{name: RuleGoesOn, says: "An answer that fills its device before its end goes on where a prompt of that length would go, unless the request names a device."},
 }
 
 // Rule is one row of the table, for people.
@@ -121,21 +124,21 @@ func quarantined(e *evaluation, d *DeviceFacts) string {
 	if d.Quarantined == "" || e.lastResort {
 		return ""
 	}
-	return fmt.Sprintf("%s is closed to %s for now: %s", the(d.Device), e.Model.Name, d.Quarantined)
+	return fmt.Sprintf("%s is closed to %s for now: %s", The(d.Device), e.Model.Name, d.Quarantined)
 }
 
 func failed(_ *evaluation, d *DeviceFacts) string {
 	if d.Excluded == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s failed: %s", the(d.Device), d.Excluded)
+	return fmt.Sprintf("%s failed: %s", The(d.Device), d.Excluded)
 }
 
 func absent(_ *evaluation, d *DeviceFacts) string {
 	if d.Absent == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s cannot be used: %s", the(d.Device), d.Absent)
+	return fmt.Sprintf("%s cannot be used: %s", The(d.Device), d.Absent)
 }
 
 func cannotRun(e *evaluation, d *DeviceFacts) string {
@@ -143,9 +146,9 @@ func cannotRun(e *evaluation, d *DeviceFacts) string {
 	case d.Class != llm.NPU:
 		return ""
 	case e.Request.Embedding:
-		return fmt.Sprintf("embedding models run on the CPU or the GPU, not yet on %s", the(d.Device))
+		return fmt.Sprintf("embedding models run on the CPU or the GPU, not yet on %s", The(d.Device))
 	case e.Model.NPUUnfit != "":
-		return fmt.Sprintf("%s cannot run %s: %s", the(d.Device), e.Model.Name, e.Model.NPUUnfit)
+		return fmt.Sprintf("%s cannot run %s: %s", The(d.Device), e.Model.Name, e.Model.NPUUnfit)
 	}
 	return ""
 }
@@ -232,14 +235,14 @@ func wrong(e *evaluation, d *DeviceFacts) string {
 	if d.Wrong == "" || e.lastResort {
 		return ""
 	}
-	return fmt.Sprintf("%s answers wrongly with %s: %s", the(d.Device), e.Model.Name, d.Wrong)
+	return fmt.Sprintf("%s answers wrongly with %s: %s", The(d.Device), e.Model.Name, d.Wrong)
 }
 
 func tooLarge(e *evaluation, d *DeviceFacts) string {
 	if d.Loaded || d.Needs == 0 || d.Free == 0 || d.Needs <= d.Free {
 		return ""
 	}
-	return fmt.Sprintf("%s has %s of memory free, and %s needs about %s", the(d.Device), gigabytes(d.Free), e.Model.Name, gigabytes(d.Needs))
+	return fmt.Sprintf("%s has %s of memory free, and %s needs about %s", The(d.Device), gigabytes(d.Free), e.Model.Name, gigabytes(d.Needs))
 }
 
 func standIn(e *evaluation, d *DeviceFacts) string {
@@ -247,7 +250,7 @@ func standIn(e *evaluation, d *DeviceFacts) string {
 	if !e.Policy.NeverFallBack || !lastResort || e.pin.set() || e.ideal == nil || e.ideal.ID() == d.ID() {
 		return ""
 	}
-	return fmt.Sprintf("%s may not stand in for %s (“never fall back to the CPU” is on)", the(d.Device), the(e.ideal.Device))
+	return fmt.Sprintf("%s may not stand in for %s (“never fall back to the CPU” is on)", The(d.Device), The(e.ideal.Device))
 }
 
 func loaded(_ *evaluation, left []*DeviceFacts) []*DeviceFacts {
@@ -391,5 +394,5 @@ func (p pin) matches(d llm.Device) bool {
 }
 
 func (p pin) label() string {
-	return the(llm.Device{Class: p.class, Index: max(0, p.index)})
+	return The(llm.Device{Class: p.class, Index: max(0, p.index)})
 }

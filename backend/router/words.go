@@ -11,8 +11,8 @@ import (
 	"signalbox/backend/llm"
 )
 
-// the names a device in the middle of a sentence: "the NPU", "the emulated NPU", "the mock device".
-func the(d llm.Device) string {
+// The names a device in the middle of a sentence: "the NPU", "the emulated NPU", "the mock device".
+func The(d llm.Device) string {
 	switch {
 	case d.Class == llm.Mock:
 		return "the " + d.Label() + " device"
@@ -23,7 +23,7 @@ func the(d llm.Device) string {
 	return "the " + d.Label()
 }
 
-func thes(d llm.Device) string { return the(d) + "'s" }
+func thes(d llm.Device) string { return The(d) + "'s" }
 
 func promptTokens(n int) string {
 	if n == 1 {

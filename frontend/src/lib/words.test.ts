@@ -46,6 +46,11 @@ it('shows only measured phases, and nothing that is unknown', () => {
   expect(facts(record).map((fact) => fact.label)).toEqual(['Trace']);
 });
 
+it('says where an answer went on', () => {
+  const record = { trace_id: 't', continued: { device: 'CPU', endpoint_id: 'cpu:0', after: 128 } };
+  expect(facts(record)[0]).toMatchObject({ label: 'Went on', text: 'on the CPU after 128 tokens' });
+});
+
 it('explains a fallback', () => {
   const record = { trace_id: 't', routed_device: 'NPU', execution_device: 'CPU', fallback_reason: 'busy' };
   expect(fallbackSentence(record)).toBe('The rules chose NPU, but it would have waited longer there. It ran on CPU.');

@@ -146,6 +146,7 @@ export function facts(record: Record): Fact[] {
     add('Prompt', tokens(record.prompt_tokens) + cached);
   }
   if (record.completion_tokens != null) add('Answer', tokens(record.completion_tokens));
+  if (record.continued) add('Went on', `on the ${record.continued.device} after ${tokens(record.continued.after)}`);
   if (record.tokens_per_second != null) add('Speed', speed(record.tokens_per_second));
   ms('First token after', record.ttft_ms);
   add('Not honoured', record.ignored?.join(', '));

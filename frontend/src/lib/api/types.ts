@@ -33,6 +33,8 @@ export interface Record {
   route_reason?: string;
   fallback_reason?: string;
   rejected?: Rejection[] | null;
+  /** Where the answer went on after so many tokens, since the execution device had no more room for it. */
+  continued?: { device: string; endpoint_id: string; after: number };
   prompt_tokens?: number | null;
   completion_tokens?: number | null;
   cached_tokens?: number | null;
