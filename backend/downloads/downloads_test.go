@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// slowly is a pace at which megabytes take seconds, so that what is asked of a download meets it on its way on a busy machine too.
+const slowly = 300 * time.Millisecond
+
 func plenty(string) (int64, int64, error) { return 1 << 50, 1 << 50, nil }
 
 func manager(dir, endpoint string, o downloads.Options) *downloads.Manager {
@@ -52,7 +55,7 @@ func manager(dir, endpoint string, o downloads.Options) *downloads.Manager {
 	o.Hub = func() (*hub.Client, error) {
 		return hub.New(hub.Options{
 			Endpoint: endpoint, Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
-			Stall: time.Minute, Retries: 2, Backoff: time.Millisecond, Chunk: 256 << 10,
+			Stall: 20 * time.Second, Retries: 2, Backoff: time.Millisecond, Chunk: 256 << 10,
 		})
 	}
 	return downloads.New(o)
@@ -133,7 +136,7 @@ func TestTheStarterModelIsPulledWholeAndIsTheSame(t *testing.T) {
 func TestAKilledPullGoesOn(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(repo, hubtest.Small(6_000_000))
-	h.Set(func(f *hubtest.Faults) { f.Pace = 10 * time.Millisecond })
+	h.Set(func(f *hubtest.Faults) { f.Pace = slowly })
 	dir := t.TempDir()
 	victim := exec.Command(os.Args[0])
 	victim.Env = append(os.Environ(), "PULL_FROM="+h.URL, "PULL_INTO="+dir)
@@ -177,7 +180,7 @@ func TestAKilledPullGoesOn(t *testing.T) {
 func TestCallersShareOneDownloadAndTheLastLeaverStopsIt(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(repo, hubtest.Small(3_000_000))
-	h.Set(func(f *hubtest.Faults) { f.Pace = 10 * time.Millisecond })
+	h.Set(func(f *hubtest.Faults) { f.Pace = slowly })
 	m := manager(t.TempDir(), h.URL, downloads.Options{})
 	first, leave := context.WithCancel(t.Context())
 	second, leaveToo := context.WithCancel(t.Context())
@@ -213,7 +216,7 @@ func TestCallersShareOneDownloadAndTheLastLeaverStopsIt(t *testing.T) {
 func TestPauseResumeCancelAndARestart(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(repo, hubtest.Small(3_000_000))
-	h.Set(func(f *hubtest.Faults) { f.Pace = 10 * time.Millisecond })
+	h.Set(func(f *hubtest.Faults) { f.Pace = slowly })
 	dir := t.TempDir()
 	m := manager(dir, h.URL, downloads.Options{})
 	d, err := m.Begin("qwen3")
@@ -256,7 +259,7 @@ func TestPauseResumeCancelAndARestart(t *testing.T) {
 func TestOneProcessAtATimeFetchesAModel(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(repo, hubtest.Small(3_000_000))
-	h.Set(func(f *hubtest.Faults) { f.Pace = 10 * time.Millisecond })
+	h.Set(func(f *hubtest.Faults) { f.Pace = slowly })
 	dir := t.TempDir()
 	one, two := manager(dir, h.URL, downloads.Options{}), manager(dir, h.URL, downloads.Options{})
 	_, err := one.Begin("qwen3")
@@ -264,6 +267,7 @@ func TestOneProcessAtATimeFetchesAModel(t *testing.T) {
 	require.Eventually(t, func() bool { return one.List()[0].Completed > 100_000 }, time.Minute, time.Millisecond)
 	_, err = pull(t.Context(), two, "qwen3")
 	assert.ErrorContains(t, err, "another Signalbox is fetching qwen3:8b")
+	h.Set(func(f *hubtest.Faults) { f.Pace = 0 })
 	require.Eventually(t, func() bool { return one.List()[0].State == downloads.Done }, time.Minute, time.Millisecond)
 	_, err = models.Open(dir).Find("qwen3:8b")
 	assert.NoError(t, err)
@@ -327,12 +331,14 @@ func TestTheMakersCardIsCheckedAndReadAndNeverKept(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, found)
 
-	h.Content = func(name string, content []byte) []byte {
-		if name == "README.md" {
-			return append([]byte("x"), content[1:]...)
+	h.Set(func(f *hubtest.Faults) {
+		f.Content = func(name string, content []byte) []byte {
+			if name == "README.md" {
+				return append([]byte("x"), content[1:]...)
+			}
+			return content
 		}
-		return content
-	}
+	})
 	report, err = m.Preflight(t.Context(), "qwen3")
 	require.NoError(t, err)
 	assert.Empty(t, report.Card, "what is not what the hub declares is not shown")

@@ -37,7 +37,7 @@ const repo = "OpenVINO/Small-int4-ov"
 func noProxy(*http.Request) (*url.URL, error) { return nil, nil }
 
 func quick(h *hubtest.Hub) hub.Options {
-	return hub.Options{Endpoint: h.URL, Proxy: noProxy, Stall: 2 * time.Second, Backoff: time.Millisecond, Chunk: 64 << 10}
+	return hub.Options{Endpoint: h.URL, Proxy: noProxy, Stall: 20 * time.Second, Backoff: time.Millisecond, Chunk: 64 << 10}
 }
 
 func client(t *testing.T, o hub.Options) *hub.Client {
@@ -199,7 +199,7 @@ func TestAStallIsTriedAgain(t *testing.T) {
 		return true
 	}
 	o := quick(h)
-	o.Stall, o.Chunk = 200*time.Millisecond, 1<<20
+	o.Stall, o.Chunk = time.Second, 1<<20
 	_, err := fetch(t, client(t, o), "openvino_model.bin", filepath.Join(t.TempDir(), "f"))
 	require.NoError(t, err)
 }
@@ -650,7 +650,9 @@ func TestModelsComeFromModelScopeToo(t *testing.T) {
 	assert.Equal(t, "OpenVINO/Qwen3-8B-int4-cw-ov", found[0].Repo)
 	assert.Equal(t, int64(7), found[0].Downloads)
 
-	h.Content = func(name string, content []byte) []byte { return append([]byte("{"), content[1:]...) }
+	h.Set(func(f *hubtest.Faults) {
+		f.Content = func(name string, content []byte) []byte { return append([]byte("{"), content[1:]...) }
+	})
 	f, _ := s.File("openvino_tokenizer.xml")
 	_, err = c.Download(t.Context(), s, f, filepath.Join(t.TempDir(), "x"), func(int64) {})
 	assert.ErrorContains(t, err, "is not what the hub declares")

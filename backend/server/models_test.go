@@ -211,10 +211,12 @@ func TestSearchAndTheKnownModels(t *testing.T) {
 	assert.Contains(t, text, `"repo":"`+pulled+`"`)
 	_, text = s.do(t, "GET", "/api/models/known", "")
 	assert.Contains(t, text, `"name":"qwen3:8b"`)
-	s.hub.Before = func(_ string, w http.ResponseWriter, _ *http.Request) bool {
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return true
-	}
+	s.hub.Set(func(f *hubtest.Faults) {
+		f.Before = func(_ string, w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+	})
 	status, text := s.do(t, "GET", "/api/search?q=x", "")
 	assert.Equal(t, 502, status)
 	assert.Contains(t, text, "has a fault")

@@ -307,16 +307,16 @@ func (h *Hub) serve(w http.ResponseWriter, r *http.Request, name string, content
 	}
 	if f.NoRanges {
 		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
-		(&slow{w, f.Pace}).Write(content)
+		(&slow{w, h}).Write(content)
 		return
 	}
-	http.ServeContent(&slow{w, f.Pace}, r, "", time.Time{}, bytes.NewReader(content))
+	http.ServeContent(&slow{w, h}, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// slow pauses after each 64 KiB.
+// slow pauses after each 64 KiB, as long as the hub's Pace is by then.
 type slow struct {
 	http.ResponseWriter
-	pace time.Duration
+	hub *Hub
 }
 
 func (s *slow) Write(p []byte) (n int, err error) {
@@ -327,9 +327,9 @@ func (s *slow) Write(p []byte) (n int, err error) {
 			return n, err
 		}
 		p = p[k:]
-		if s.pace > 0 {
+		if pace := s.hub.faults().Pace; pace > 0 {
 			s.ResponseWriter.(http.Flusher).Flush()
-			time.Sleep(s.pace)
+			time.Sleep(pace)
 		}
 	}
 	return n, nil
