@@ -50,6 +50,11 @@ func (w *writer) array(f *flat, depth int) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if least > 0 || most >= 0 {
+		if err := w.charge(costs["minItems"], "minItems", f.at); err != nil {
+			return "", err
+		}
+	}
 	first, err := w.first(a, depth)
 	if err != nil {
 		return "", err

@@ -11,12 +11,15 @@ import (
 
 // Normal writes raw, a JSON Schema, in the form that the grammar library enforces. The error is an *llm.Error with
 // CodeInvalid: it names the keyword that cannot be enforced, and where it stands.
-func Normal(raw []byte) (string, error) {
+func Normal(raw []byte) (string, error) { return normal(raw, &budget{most: MaxSchemas}) }
+
+// normal is Normal within what is left of a budget.
+func normal(raw []byte, left *budget) (string, error) {
 	root, err := parse(raw)
 	if err != nil {
 		return "", err
 	}
-	w := &writer{root: root, names: map[*node]string{}, empty: map[*node]error{}, into: &definition{}}
+	w := &writer{budget: left, root: root, names: map[*node]string{}, empty: map[*node]error{}, into: &definition{}}
 	whole := w.into
 	text, err := w.schema(root, 0)
 	if errors.Is(err, errNothing) {
@@ -49,17 +52,42 @@ func wrong(keyword, at, want string) *llm.Error {
 
 // writer writes one schema.
 type writer struct {
-	root     *node
-	names    map[*node]string // of the schemas that references name
-	empty    map[*node]error  // those of them that no value satisfies
-	defs     []*definition    // in the order they were finished
-	into     *definition      // what is being written: a definition or the root
-	open     []*node          // schemas that are being written without a value in between
-	schemas  int              // written so far
-	branches int              // written so far
-	written  int              // bytes
-	repeats  int              // of all patterns
-	counted  int              // work of counting properties
+	root  *node
+	names map[*node]string // of the schemas that references name
+	empty map[*node]error  // those of them that no value satisfies
+	defs  []*definition    // in the order they were finished
+	into  *definition      // what is being written: a definition or the root
+	open  []*node          // schemas that are being written without a value in between
+	*budget
+}
+
+// budget is what the library has been asked to do so far, in several schemas where one grammar is made of them: it cannot be
+// interrupted, so what would take it long is refused before. The weights were measured.
+type budget struct {
+	most     int // schemas
+	schemas  int // written so far, with what formats and ranges cost on top
+	branches int // written so far
+	written  int // bytes
+	letters  int // bytes of names and values
+	patterns []string
+	repeats  int // their work
+	counted  int // work of counting properties
+}
+
+// charge counts n more schemas, or what costs as much.
+func (b *budget) charge(n int, keyword, at string) error {
+	if b.schemas += n; b.schemas > b.most {
+		return cannot(keyword, at, fmt.Sprintf("the schema is too large: with this, more than %d schemas when its parts are put together", b.most))
+	}
+	return nil
+}
+
+// spell counts the letters of a name or a value.
+func (b *budget) spell(text, keyword, at string) error {
+	if b.letters += len(text); b.letters > maxLetters {
+		return cannot(keyword, at, fmt.Sprintf("names and values come to more than %d bytes", maxLetters))
+	}
+	return nil
 }
 
 // definition is a schema that references name.
@@ -112,8 +140,8 @@ const anything = `{"title":"any"}`
 
 // schema writes the schema n.
 func (w *writer) schema(n *node, depth int) (string, error) {
-	if w.schemas++; w.schemas > MaxSchemas || w.written > maxOutput {
-		return "", llm.Errorf(llm.CodeInvalid, "the JSON schema is too large: more than %d schemas when its parts are put together", MaxSchemas)
+	if w.schemas++; w.schemas > w.most || w.written > maxOutput {
+		return "", llm.Errorf(llm.CodeInvalid, "the JSON schema is too large: more than %d schemas when its parts are put together", w.most)
 	}
 	if depth > MaxDepth {
 		return "", llm.Errorf(llm.CodeInvalid, "the JSON schema is nested more than %d deep at %s", MaxDepth, n.at)
@@ -227,6 +255,11 @@ func anyOf(options []string, last error) (string, error) {
 func (w *writer) typed(f *flat, t string, depth int) (string, error) {
 	switch t {
 	case "integer", "number":
+		if keyword := f.dear(); keyword != "" {
+			if err := w.charge(costs[keyword], keyword, f.at); err != nil {
+				return "", err
+			}
+		}
 		return numeric(f, t)
 	case "string":
 		return w.str(f)
@@ -263,6 +296,9 @@ func (w *writer) values(f *flat) (string, error) {
 		}
 		text, err := literal(v)
 		if err != nil {
+			return "", err
+		}
+		if err := w.spell(text, "enum", v.at); err != nil {
 			return "", err
 		}
 		list = append(list, text)

@@ -21,6 +21,16 @@ func bound(n *node) (*big.Rat, error) {
 	return r, nil
 }
 
+// dear is a keyword of a number schema that takes the library long; empty for none.
+func (f *flat) dear() string {
+	for _, keyword := range []string{"multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"} {
+		if f.get(keyword) != nil {
+			return keyword
+		}
+	}
+	return ""
+}
+
 // numeric writes a number schema.
 func numeric(f *flat, t string) (string, error) {
 	step, err := f.step(t)

@@ -357,6 +357,9 @@ func (w *writer) properties(o *object, depth int) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if err := w.spell(name, "properties", o.schemas[name].at); err != nil {
+			return "", err
+		}
 		parts = append(parts, quote(name)+":"+text)
 	}
 	return strings.Join(parts, ","), nil

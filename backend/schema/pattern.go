@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -14,6 +15,88 @@ import (
 // the library's time grows with the square, 4 s for 2,000.
 const maxRepeats = 1000
 
+// maxWork bounds the work of a schema's patterns together. ([a-z]{0,10}){0,10} comes to a hundred classes and takes the library 3 s,
+// since what was read may stand in many places of it.
+const maxWork = 1500
+
+// work is how many places of an expression a text may stand in, summed over all places where it may have begun a few letters before:
+// the library looks up the whole vocabulary from each. It stops counting above maxWork.
+func work(expression string) int {
+	tree, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil {
+		return 0 // then the library refuses it, too
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return 0
+	}
+	const far, most = 8, 16
+	var letters []rune
+	for _, inst := range prog.Inst {
+		if len(inst.Rune) > 0 && len(letters) < most && !slices.Contains(letters, inst.Rune[0]) {
+			letters = append(letters, inst.Rune[0])
+		}
+	}
+	total := 0
+	for pc := range prog.Inst {
+		if !reads(prog, pc) {
+			continue
+		}
+		places, widest := []int{pc}, 1
+		for range far {
+			var best []int
+			for _, letter := range letters {
+				if next := step(prog, places, letter); len(next) > len(best) {
+					best = next
+				}
+			}
+			places, widest = best, max(widest, len(best))
+			if total+widest > maxWork {
+				return total + widest
+			}
+		}
+		if total += widest; prog.Inst[pc].MatchRune(' ') && prog.Inst[pc].MatchRune('x') {
+			total += 2 * widest // nearly every token of the vocabulary may come
+		}
+	}
+	return total
+}
+
+func reads(prog *syntax.Prog, pc int) bool {
+	switch prog.Inst[pc].Op {
+	case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+		return true
+	}
+	return false
+}
+
+// step are the places where a text may stand after one more letter.
+func step(prog *syntax.Prog, places []int, letter rune) (next []int) {
+	seen := make([]bool, len(prog.Inst))
+	var follow func(pc int)
+	follow = func(pc int) {
+		if seen[pc] {
+			return
+		}
+		seen[pc] = true
+		switch inst := prog.Inst[pc]; {
+		case reads(prog, pc):
+			next = append(next, pc)
+		case inst.Op == syntax.InstAlt, inst.Op == syntax.InstAltMatch:
+			follow(int(inst.Out))
+			follow(int(inst.Arg))
+		case inst.Op != syntax.InstMatch && inst.Op != syntax.InstFail:
+			follow(int(inst.Out))
+		}
+	}
+	for _, pc := range places {
+		if prog.Inst[pc].MatchRune(letter) {
+			follow(int(prog.Inst[pc].Out))
+		}
+	}
+	return next
+}
+
 // expression writes a pattern for the library. There a pattern is all of a string's JSON text, not a part of its value, so:
 // what is not anchored is extended, and letters that JSON escapes (quote, backslash, control characters) are left out.
 func (w *writer) expression(pattern, at string) (string, error) {
@@ -21,14 +104,22 @@ func (w *writer) expression(pattern, at string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if w.repeats += size(tree); w.repeats > maxRepeats {
-		return "", cannot("pattern", at, fmt.Sprintf("the patterns come to more than %d letters when their repetitions are written out", maxRepeats))
+	if size(tree) > maxRepeats {
+		return "", cannot("pattern", at, fmt.Sprintf("it comes to more than %d letters when its repetitions are written out", maxRepeats))
 	}
 	p := &printer{letter: letter, escaped: escaped, ranges: plain}
 	if err := p.whole(tree); err != nil {
 		return "", cannot("pattern", at, err.Error())
 	}
-	return "^" + p.String() + "$", nil
+	whole := "^" + p.String() + "$"
+	if !slices.Contains(w.patterns, whole) { // the library does the same work once
+		w.patterns = append(w.patterns, whole)
+		w.repeats += work(whole)
+	}
+	if w.repeats > maxWork {
+		return "", cannot("pattern", at, "together the patterns are too much work: use fewer, or repetitions with smaller limits, above all one within another")
+	}
+	return whole, nil
 }
 
 // Regex writes a regular expression that a whole answer must match, in the form that the grammar library enforces.
@@ -43,6 +134,9 @@ func Regex(expression string) (string, error) {
 	p := &printer{letter: `[^\n]`, escaped: func(rune) bool { return false }, ranges: valid}
 	if err := p.anchored(tree); err != nil {
 		return "", llm.Errorf(llm.CodeInvalid, "the regular expression cannot be used: %w", err)
+	}
+	if work(p.String()) > maxWork {
+		return "", llm.Errorf(llm.CodeInvalid, "the regular expression is too much work: use repetitions with smaller limits, above all one within another")
 	}
 	return p.String(), nil
 }

@@ -14,21 +14,21 @@ func Structural(raw []byte, whitespace int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := structural(root, whitespace); err != nil {
+	if err := structural(root, whitespace, &budget{most: maxTogether}); err != nil {
 		return "", err
 	}
 	return root.String(), nil
 }
 
 // structural changes the parts below n in place.
-func structural(n *node, whitespace int) error {
+func structural(n *node, whitespace int, left *budget) error {
 	kind := ""
 	if t := n.fields["type"]; t != nil {
 		kind, _ = t.text()
 	}
 	switch kind {
 	case "json_schema", "qwen_xml_parameter":
-		return n.inner(whitespace)
+		return n.inner(whitespace, left)
 	case "regex":
 		return n.rewrite("pattern", Regex)
 	case "repeat":
@@ -39,12 +39,12 @@ func structural(n *node, whitespace int) error {
 		}
 	}
 	for _, key := range n.keys {
-		if err := structural(n.fields[key], whitespace); err != nil {
+		if err := structural(n.fields[key], whitespace, left); err != nil {
 			return err
 		}
 	}
 	for _, item := range n.items {
-		if err := structural(item, whitespace); err != nil {
+		if err := structural(item, whitespace, left); err != nil {
 			return err
 		}
 	}
@@ -52,16 +52,16 @@ func structural(n *node, whitespace int) error {
 }
 
 // inner brings the JSON schema in n into its normal form.
-func (n *node) inner(whitespace int) error {
+func (n *node) inner(whitespace int, left *budget) error {
 	s := n.fields["json_schema"]
 	if s == nil {
 		return llm.Errorf(llm.CodeInvalid, "the structural tag has no json_schema at %s", n.at)
 	}
-	normal, err := Normal([]byte(s.String()))
+	text, err := normal([]byte(s.String()), left)
 	if err != nil {
 		return err
 	}
-	n.set("json_schema", &node{at: s.at, scalar: normal})
+	n.set("json_schema", &node{at: s.at, scalar: text})
 	if n.fields["max_whitespace_cnt"] == nil && n.style() == "json" {
 		n.set("max_whitespace_cnt", &node{at: n.at, scalar: strconv.Itoa(whitespace)})
 	}

@@ -9,6 +9,12 @@ import (
 // Formats that the library enforces. Others, like all beside a pattern or a length, say nothing, as JSON Schema has it.
 var formats = []string{"date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri"}
 
+// costs is what formats and keywords cost the library, in schemas: 0.3 ms.
+var costs = map[string]int{
+	"ipv6": 10, "uri": 3, "email": 3, "hostname": 3, "duration": 3, "date-time": 2, "uuid": 2, "time": 2, "date": 1, "ipv4": 1,
+	"multipleOf": 100, "minimum": 3, "maximum": 3, "exclusiveMinimum": 3, "exclusiveMaximum": 3, "minItems": 3, "maxItems": 3,
+}
+
 // str writes a string schema.
 func (w *writer) str(f *flat) (string, error) {
 	least, most, err := f.counts("minLength", "maxLength")
@@ -29,6 +35,9 @@ func (w *writer) str(f *flat) (string, error) {
 	b.WriteString(`{"type":"string"`)
 	if n := f.get("format"); n != nil && least == 0 && most < 0 {
 		if name, ok := n.text(); ok && slices.Contains(formats, name) {
+			if err := w.charge(costs[name], "format", f.at); err != nil {
+				return "", err
+			}
 			b.WriteString(`,"format":` + quote(name))
 		}
 	}

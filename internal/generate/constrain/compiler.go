@@ -23,7 +23,7 @@ type Vocabulary struct {
 
 // Options bound the work. A zero field stands for its default.
 type Options struct {
-	Limit      time.Duration // how long compiling may take: 10 s
+	Limit      time.Duration // how long compiling may take: 5 s
 	CacheBytes int64         // compiled grammars that are kept: 64 MiB for each form of the vocabulary
 	// Whitespace is how many blanks and line ends may stand between two elements of JSON: 2. Small models write as many as they
 	// may. (With 1 the library compiles differently: a minute for 1,000 properties.)
@@ -34,7 +34,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Limit == 0 {
-		o.Limit = 10 * time.Second
+		o.Limit = 5 * time.Second
 	}
 	if o.CacheBytes == 0 {
 		o.CacheBytes = 64 << 20
