@@ -17,25 +17,30 @@ type fault struct {
 	status string
 }
 
-// autopsy finds who may be to blame for a crash. A load is before anything else: it is what crashes most. One request that
-// crashes again and again counts once, whatever ran beside it, and so does what was prepared only.
+// autopsy finds who may be to blame for a crash: the models that the device was loading or running. What a load does depends on no
+// request, so each is a cause of its own; a request that crashes again and again counts once, whatever ran beside it. Where several
+// models were at work it cannot be told which it was, and a fault beside a model says nothing more than the one before beside the same
+// model: a load is not blamed for the poisonous request of another. What was prepared only is not to blame.
 func (l *lane) autopsy(c *child, exit *Exit) {
 	suspects := map[string][]cause{}
-	loading := false
 	for w := range c.working {
-		loading = loading || w.phase == phaseLoad
-	}
-	for w := range c.working {
-		switch {
-		case loading && w.phase == phaseLoad:
-			l.engine.faultNum++ // what a load does depends on no request: each is a cause of its own
-			suspects[w.model] = []cause{{byte(l.engine.faultNum), byte(l.engine.faultNum >> 8), byte(l.engine.faultNum >> 16), 1}}
-		case !loading && (w.phase == phasePrefill || w.phase == phaseDecode || w.phase == phaseEmbed):
+		switch w.phase {
+		case phaseLoad:
+			if w.loads {
+				l.engine.faultNum++
+				suspects[w.model] = append(suspects[w.model], cause{byte(l.engine.faultNum), byte(l.engine.faultNum >> 8), byte(l.engine.faultNum >> 16), 1})
+			}
+		case phasePrefill, phaseDecode, phaseEmbed:
 			suspects[w.model] = append(suspects[w.model], w.cause)
 		}
 	}
 	now := time.Now()
 	for model, causes := range suspects {
+		for other := range suspects {
+			if other != model {
+				causes = append(causes, causeOfModel(other))
+			}
+		}
 		recent := []fault{{at: now, causes: causes, status: exit.Status}}
 		for _, f := range l.faults[model] {
 			if now.Sub(f.at) < l.engine.options.FaultWindow {

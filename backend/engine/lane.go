@@ -206,7 +206,8 @@ func (l *lane) renumber() {
 type work struct {
 	phase   string // see Exit.Phase
 	model   string
-	tokens  int // of its prompt
+	tokens  int  // of its prompt
+	loads   bool // it is a load; other work in phase load waits for one
 	cause   cause
 	left    bool // nobody waits for it any more, and the child has been told
 	doubted bool // left, and the child does not stop

@@ -178,7 +178,7 @@ func (l *lane) load(c *child, req llm.LoadRequest) *model {
 		keep: l.engine.options.KeepAlive,
 	}
 	c.models[req.Model.Name] = m
-	w := &work{phase: phaseLoad, model: req.Model.Name}
+	w := &work{phase: phaseLoad, model: req.Model.Name, loads: true}
 	l.occupy(c, w)
 	l.engine.going.Go(func() {
 		defer cancel()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -190,6 +191,43 @@ func TestAPoisonRequestAmongOthersQuarantinesNothing(t *testing.T) {
 	}
 	assert.Empty(t, b.state(0).Quarantined)
 	b.answers(0)
+}
+
+// A poisonous request of one model, beside a load of another: both were at work, and only one of them each time with something new.
+func TestACrashBesideALoadIsNotBlamedOnIt(t *testing.T) {
+	const slow = "fake:slow-load-90s"
+	for name, poison := range map[string]string{"the same each time": "[[prefill 200]] [[die]]", "others": "[[prefill 200]] [[die]] %d"} {
+		t.Run(name, func(t *testing.T) {
+			b := openReal(t, engine.Options{})
+			for i := range 4 {
+				b.answers(0) // so that m is loaded, and no restart has to wait
+				failed := make(chan error, 1)
+				go func() {
+					_, err := b.run(t.Context(), job(0, slow, "hello"))
+					failed <- err
+				}()
+				until(t, "it loads", func() bool { return b.state(0).Loading == slow })
+				_, err := b.run(t.Context(), job(0, "m", strings.ReplaceAll(poison, "%d", fmt.Sprint(i))))
+				assert.True(t, exitOf(t, err).Fault)
+				exitOf(t, <-failed)
+			}
+			assert.Empty(t, b.state(0).Quarantined)
+		})
+	}
+}
+
+// A load that crashes beside requests of other models is seen by what it does again and again.
+func TestALoadThatCrashesIsFoundOutAmongOthers(t *testing.T) {
+	b := openReal(t, engine.Options{})
+	for _, beside := range []string{"a", "b", "c"} {
+		wait := b.streaming(t.Context(), job(0, beside, "[[endless]] [[slow 1]]"))
+		_, err := b.run(t.Context(), job(0, "fake:die-load", "hello"))
+		exitOf(t, err)
+		_, err = wait()
+		exitOf(t, err)
+	}
+	assert.Contains(t, b.state(0).Quarantined["fake:die-load"], "crashed mock 3 times")
+	assert.Len(t, b.state(0).Quarantined, 1, "the others were there once each")
 }
 
 func TestACrashInPrepareIsNotBlamedOnAnyModel(t *testing.T) {

@@ -275,6 +275,11 @@ func causeOfTokens(model string, tokens []int32) cause {
 	})
 }
 
+// causeOfModel stands for whatever a model was doing.
+func causeOfModel(name string) cause {
+	return fingerprint(func(add func([]byte)) { add([]byte("model " + name)) })
+}
+
 func causeOfTexts(model string, texts []string) cause {
 	return fingerprint(func(add func([]byte)) {
 		add([]byte(model))
