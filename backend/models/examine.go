@@ -5,9 +5,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"signalbox/backend/toolcall"
 )
@@ -42,6 +46,36 @@ type FileRecord struct {
 func readManifest(dir string) (m manifest) {
 	decodeFile(filepath.Join(dir, manifestFile), &m)
 	return m
+}
+
+// manifests remembers what manifests say, as long as they are the same files.
+type manifests struct{ known sync.Map } // knownManifest by folder
+
+type knownManifest struct {
+	info     fs.FileInfo
+	read     time.Time
+	manifest manifest
+}
+
+// settled is how old a file's last change must be for a later one to have another time: FAT counts in two seconds.
+const settled = 2 * time.Second
+
+// read is readManifest. What comes back is shared: nobody changes what it leads to.
+func (m *manifests) read(dir string) manifest {
+	info, err := os.Stat(filepath.Join(dir, manifestFile))
+	if err != nil {
+		m.known.Delete(dir)
+		return manifest{}
+	}
+	if known, ok := m.known.Load(dir); ok {
+		k := known.(knownManifest)
+		if os.SameFile(k.info, info) && k.info.Size() == info.Size() && k.info.ModTime().Equal(info.ModTime()) && k.read.Sub(info.ModTime()) > settled {
+			return k.manifest
+		}
+	}
+	k := knownManifest{info: info, read: time.Now(), manifest: readManifest(dir)}
+	m.known.Store(dir, k)
+	return k.manifest
 }
 
 // decodeFile reads a JSON file of a sane size. A file that is missing or broken leaves v as it was: all of these files are

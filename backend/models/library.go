@@ -20,6 +20,8 @@ type Library struct {
 	locks sync.Map                     // by folder: one inspection of a folder at a time
 	space func(dir string) (free, total int64, err error)
 
+	manifests manifests
+
 	changing sync.Mutex        // one change at a time
 	inUse    func(string) bool // see SetInUse; guarded by changing
 }
@@ -73,7 +75,7 @@ type folder struct {
 	dir      string // where its files are: home, or elsewhere for one that was imported by reference
 	name     string // canonical
 	manifest manifest
-	files    []file
+	files    []file // see measure; nil: they were not looked at
 	readOnly bool
 	listed   bool // it has its name, and was not deleted
 	away     bool // its files are elsewhere, and that folder is not there
@@ -114,7 +116,7 @@ func (l *Library) Find(name string) (Model, error) {
 	if !ValidName(name) {
 		return Model{}, invalidName()
 	}
-	folders, err := l.scan()
+	folders, err := l.glance()
 	if err != nil {
 		return Model{}, err
 	}
@@ -171,8 +173,17 @@ func called(name string, folders []folder) *folder {
 	return &folders[i]
 }
 
-// scan finds the folders that have something of a model. Each name is listed once.
+// scan finds the folders that have something of a model, with their files. Each name is listed once.
 func (l *Library) scan() ([]folder, error) {
+	folders, err := l.glance()
+	for i := range folders {
+		folders[i].measure()
+	}
+	return folders, err
+}
+
+// glance is scan without a look at each file, for who wants to know one model: each request does.
+func (l *Library) glance() ([]folder, error) {
 	var folders []folder
 	taken := map[string]bool{}
 	for i, dir := range l.dirs() {
@@ -184,7 +195,7 @@ func (l *Library) scan() ([]folder, error) {
 			return nil, fmt.Errorf("list the models in %s: %w", dir, err)
 		}
 		for _, entry := range entries {
-			f, ok := look(filepath.Join(dir, entry.Name()))
+			f, ok := glance(filepath.Join(dir, entry.Name()), l.manifests.read)
 			if !ok {
 				continue
 			}
@@ -197,34 +208,59 @@ func (l *Library) scan() ([]folder, error) {
 	return folders, nil
 }
 
-// look reads what a folder has: its files' names, and its manifest. Links are followed: the folder is the user's own.
+// look reads what a folder has: its files, and its manifest.
 func look(dir string) (folder, bool) {
+	f, ok := glance(dir, readManifest)
+	f.measure()
+	return f, ok
+}
+
+// glance tells whether a folder is a model's, and reads its manifest, which is often enough for that. Links are followed: the
+// folder is the user's own.
+func glance(dir string, read func(dir string) manifest) (folder, bool) {
 	if strings.HasPrefix(filepath.Base(dir), ".") {
 		return folder{}, false
 	}
-	f := folder{home: dir, dir: dir, manifest: readManifest(dir)}
+	f := folder{home: dir, dir: dir, manifest: read(dir)}
 	if elsewhere := f.manifest.Reference; elsewhere != "" && localFolder(elsewhere) {
 		f.dir = elsewhere
+		info, err := os.Stat(f.dir)
+		f.away = err != nil || !info.IsDir() // a drive that is not there now, a folder that was moved
 	}
 	f.name = f.manifest.Name
 	if !ValidName(f.name) {
 		f.name = nameOfFolder(filepath.Base(dir))
 	}
-	entries, err := os.ReadDir(f.dir)
+	return f, f.manifest.Name != "" || f.away || slices.ContainsFunc(filesIn(f.dir), ofAModel)
+}
+
+// filesIn are the names of a folder's files.
+func filesIn(dir string) (names []string) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		f.away = f.dir != f.home // a drive that is not there now, a folder that was moved
-		return f, f.away
+		return nil
 	}
-	ours := f.manifest.Name != ""
 	for _, entry := range entries {
-		info, err := os.Stat(filepath.Join(f.dir, entry.Name()))
-		if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(entry.Name(), ".") {
-			continue
+		file := entry.Type().IsRegular()
+		if !file && !entry.IsDir() { // a link, or what the system does not tell
+			info, err := os.Stat(filepath.Join(dir, entry.Name()))
+			file = err == nil && info.Mode().IsRegular()
 		}
-		f.files = append(f.files, file{entry.Name(), info.Size(), info.ModTime()})
-		ours = ours || ofAModel(entry.Name())
+		if file && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, entry.Name())
+		}
 	}
-	return f, ours
+	return names
+}
+
+// measure looks at the files.
+func (f *folder) measure() {
+	f.files = []file{}
+	for _, name := range filesIn(f.dir) {
+		if info, err := os.Stat(filepath.Join(f.dir, name)); err == nil && info.Mode().IsRegular() {
+			f.files = append(f.files, file{name, info.Size(), info.ModTime()})
+		}
+	}
 }
 
 // localFolder keeps a manifest from making Windows send the user's name and password's hash to another machine.
@@ -249,6 +285,9 @@ func (f folder) size(name string) (int64, bool) {
 func (l *Library) inspect(f folder, all []folder) Model {
 	if f.manifest.Base != "" {
 		return l.inspectVariant(f, all)
+	}
+	if f.files == nil {
+		f.measure()
 	}
 	lock, _ := l.locks.LoadOrStore(f.home, &sync.Mutex{})
 	lock.(*sync.Mutex).Lock()

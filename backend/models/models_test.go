@@ -322,6 +322,33 @@ func TestDigestIsOfTheContentAndKept(t *testing.T) {
 	assert.NotEmpty(t, find(t, l, "m").Digest)
 }
 
+func TestWhatIsChangedByHandIsSeenAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	folder := made(t, dir, "m", map[string]string{manifest: `{"name":"aaa"}`})
+	file := filepath.Join(folder, manifest)
+	l := models.Open(dir)
+	rename := func(name string, at time.Time) {
+		require.NoError(t, os.WriteFile(file, []byte(`{"name":"`+name+`"}`), 0o600))
+		require.NoError(t, os.Chtimes(file, at, at))
+		assert.Equal(t, name, find(t, l, name).Name)
+	}
+	hour := time.Now().Add(-time.Hour)
+	rename("bbb", hour)
+	rename("ccc", hour.Add(time.Millisecond))
+	_, err := l.Find("bbb")
+	assert.Error(t, err)
+	ahead := time.Now().Add(time.Hour) // of a clock that is behind, or too new to tell the next change by
+	rename("ddd", ahead)
+	rename("eee", ahead)
+	require.NoError(t, os.Truncate(filepath.Join(folder, "openvino_model.bin"), 5))
+	assert.Contains(t, find(t, l, "eee").Damaged, "is cut short")
+	require.NoError(t, os.Remove(file))
+	assert.Equal(t, "m", find(t, l, "m").Name)
+	require.NoError(t, os.RemoveAll(folder))
+	_, err = l.Find("m")
+	assert.Error(t, err)
+}
+
 func TestLibraryWorksWhereItCannotWrite(t *testing.T) {
 	dir := t.TempDir()
 	made(t, dir, "m", nil)
