@@ -54,6 +54,9 @@ func clientName(r *http.Request) string {
 	if visitorOf(r).window {
 		return "Signalbox"
 	}
+	if name := saysItself(r); name != "" {
+		return name
+	}
 	agent := strings.ToLower(r.UserAgent())
 	for _, c := range clients {
 		if strings.Contains(agent, c.part) {
@@ -68,6 +71,21 @@ func clientName(r *http.Request) string {
 		return token
 	}
 	return "unknown"
+}
+
+// saysItself is the name of a program whose User-Agent is that of a library, where another header tells: Copilot CLI sends what
+// GitHub's own service wants to know, Roo Code and others send their title, as OpenRouter asks for. It is empty for all others.
+func saysItself(r *http.Request) string {
+	if r.Header.Get("X-Initiator") != "" && strings.HasPrefix(r.Header.Get("X-Interaction-Type"), "conversation-") {
+		return "GitHub Copilot"
+	}
+	title := r.Header.Get("X-Title")
+	for _, c := range clients {
+		if title != "" && strings.EqualFold(title, c.name) {
+			return c.name
+		}
+	}
+	return ""
 }
 
 // knownClient is a client's name where it may be a label: names that callers made up are one.

@@ -256,6 +256,14 @@ func TestCallsSayWhoAsks(t *testing.T) {
 
 	_, _ = do(t, "POST", r.public.URL+"/api/generate", chatBody, "User-Agent", "ls/JS 5.23.2", "X-Stainless-Lang", "js")
 	assert.Equal(t, "openai-js", r.last(t).Client)
+	for name, headers := range map[string][]string{ // as Copilot CLI 1.0.102 and Roo Code send them
+		"GitHub Copilot": {"User-Agent", "OpenAI/JS 5.20.1", "X-Stainless-Lang", "js", "X-Initiator", "user", "X-Interaction-Type", "conversation-user"},
+		"Roo Code":       {"User-Agent", "OpenAI/JS 5.12.2", "X-Title", "Roo Code", "HTTP-Referer", "https://github.com/RooVetGit/Roo-Cline"},
+		"openai-js":      {"User-Agent", "OpenAI/JS 6.26.0", "X-Title", "something amazed", "X-Initiator", "user"},
+	} {
+		_, _ = do(t, "POST", r.public.URL+"/api/generate", chatBody, headers...)
+		assert.Equal(t, name, r.last(t).Client)
+	}
 
 	resp := raw(t, r.ui, fmt.Sprintf("POST /api/generate HTTP/1.1\r\nHost: %s\r\nCookie: %s\r\nUser-Agent: Mozilla/5.0\r\nContent-Length: %d\r\n\r\n%s",
 		r.access.Host(), enter(t, r), len(chatBody), chatBody))
