@@ -2,12 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -184,7 +184,7 @@ func (p Program) ownBackend(home string, o certifyOptions) (*backend.Backend, st
 	if err := errors.Join(d.Make(), settings.Save(d.Settings())); err != nil {
 		return nil, "", nil, err
 	}
-	log, file := logs.Open(d.Logs(), io.Discard, slog.LevelInfo)
+	log, file := logs.Open(d.Logs(), io.Discard)
 	token := instance.NewToken()
 	b, err := backend.New(backend.Options{Dirs: d, Frontend: p.Assets, Token: token, Log: log})
 	return b, token, func() { _ = file.Close() }, err
@@ -595,7 +595,7 @@ func (c *certifier) conclude() {
 	bad := slices.ContainsFunc(c.report.Checks, func(check certCheck) bool { return check.Result == failed })
 	switch {
 	case bad:
-		fmt.Fprintf(c.out, "\n%s is not certified.\n", orElse(c.report.Device, c.class))
+		fmt.Fprintf(c.out, "\n%s is not certified.\n", cmp.Or(c.report.Device, c.class))
 		return
 	case c.device.Emulated:
 		c.report.Certified = "emulated"

@@ -53,7 +53,7 @@ func (p Program) root() *cobra.Command {
 		Use:   "signalbox",
 		Short: "Run models on your NPU, GPU and CPU, and see which one answers",
 		Long: "Signalbox runs language models on this laptop's NPU, GPU and CPU. Without a command it opens the window and the\n" +
-			"tray icon and serves the Ollama and OpenAI APIs on http://127.0.0.1:11434.",
+			"tray icon and serves the APIs of Ollama, OpenAI and Anthropic on http://127.0.0.1:11434.",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -61,9 +63,9 @@ func (p Program) examine(ctx context.Context) []doctor.Finding {
 		return []doctor.Finding{{What: "folders", Says: err.Error()}}
 	}
 	settings, warning := config.Load(d.Settings())
-	findings := []doctor.Finding{{What: "settings", OK: warning == "", Says: orElse(warning, d.Settings()+" is in order.")}}
+	findings := []doctor.Finding{{What: "settings", OK: warning == "", Says: cmp.Or(warning, d.Settings()+" is in order.")}}
 
-	own := orElse(settings.ModelsDir, d.Models())
+	own := cmp.Or(settings.ModelsDir, d.Models())
 	findings = append(findings, space(d.Data, own)...)
 
 	found, err := natives.Find(settings.RuntimeDir, dirs.Beside(), d.Data)
@@ -104,15 +106,23 @@ func (p Program) devices(ctx context.Context) []doctor.Finding {
 	}
 	var findings []doctor.Finding
 	for _, device := range status.Devices {
-		findings = append(findings, doctor.Finding{
-			What: device.Class, OK: device.Note == "", Says: fmt.Sprintf("The engine uses %s: %s. %s", device.Label, device.Name, device.Note),
-		})
+		findings = append(findings, inEngine(device))
 	}
 	var kept server.Compiled
 	if err := c.get(ctx, "GET", "/ui/compiled", nil, &kept); err != nil {
 		return append(findings, doctor.Finding{What: "compiled", Says: err.Error()})
 	}
 	return append(findings, compiledModels(kept))
+}
+
+// inEngine tells how the engine sees a device.
+func inEngine(d server.DeviceStatus) doctor.Finding {
+	verb := "uses"
+	if d.State == "unavailable" {
+		verb = "cannot use"
+	}
+	says := fmt.Sprintf("The engine %s %s: %s. %s", verb, d.Label, d.Name, d.Note)
+	return doctor.Finding{What: d.Class, OK: d.Note == "", Says: strings.TrimSpace(says)}
 }
 
 // compiledModels tells what the compile caches take, and what must be compiled again.
@@ -150,13 +160,13 @@ func library(folders ...string) []doctor.Finding {
 		return []doctor.Finding{sentence("models", err, "")}
 	}
 	if len(list) == 0 {
-		return []doctor.Finding{{What: "models", Says: "There is no model in " + folders[0] + ".", Do: "put an OpenVINO model's folder there; `make setup` in the source folder builds the starter model"}}
+		return []doctor.Finding{{What: "models", Says: "There is no model in " + folders[0] + ".", Do: "signalbox pull qwen3:8b   (`signalbox search` finds others)"}}
 	}
 	var findings []doctor.Finding
 	usable := 0
 	for _, m := range list {
 		if m.Damaged != "" {
-			findings = append(findings, doctor.Finding{What: "models", Says: fmt.Sprintf("%s is damaged: %s", m.Name, m.Damaged), Do: "remove " + m.Dir})
+			findings = append(findings, doctor.Finding{What: "models", Says: fmt.Sprintf("%s is damaged: %s", m.Name, m.Damaged), Do: mend(m)})
 			continue
 		}
 		usable++
@@ -164,12 +174,23 @@ func library(folders ...string) []doctor.Finding {
 	return append(findings, doctor.Finding{What: "models", OK: usable > 0, Says: fmt.Sprintf("%d can be used.", usable)})
 }
 
+// mend is what helps a damaged model: files of which is known where they came from can be fetched again.
+func mend(m models.Model) string {
+	switch {
+	case m.ReadOnly:
+		return "install Signalbox again: the model came with it"
+	case m.Source != "":
+		return "signalbox verify --repair " + m.Name
+	}
+	return "signalbox rm " + m.Name
+}
+
 // tooFull is how little room hardly holds the journal and the log of a day.
 const tooFull = 64 << 20
 
 // space tells how much room the disks have that Signalbox writes to, each once.
 func space(folders ...string) (findings []doctor.Finding) {
-	seen, tried := map[int64]bool{}, map[string]bool{}
+	seen, tried := map[string]bool{}, map[string]bool{}
 	for _, folder := range folders {
 		there := folder
 		for _, err := os.Stat(there); errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there); _, err = os.Stat(there) {
@@ -192,10 +213,11 @@ func space(folders ...string) (findings []doctor.Finding) {
 			findings = append(findings, doctor.Finding{What: "disk", Says: fmt.Sprintf("The disk of %s cannot be looked at: %v.", folder, err)})
 			continue
 		}
-		if seen[total] {
+		id := volume(there)
+		if seen[id] {
 			continue
 		}
-		seen[total] = true
+		seen[id] = true
 		f := doctor.Finding{What: "disk", OK: free >= tooFull}
 		says := fmt.Sprintf("%s of %s are free for %s", humanize.Bytes(uint64(free)), humanize.Bytes(uint64(total)), folder)
 		switch {
@@ -264,13 +286,6 @@ func machine() doctor.Machine {
 		m.User = me.Username
 	}
 	return m
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 func logFolder() string {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"signalbox/internal/testenv"
 )
 
 func TestDoctorTriesToWriteWhereSignalboxWill(t *testing.T) {
@@ -23,4 +25,15 @@ func TestDoctorTriesToWriteWhereSignalboxWill(t *testing.T) {
 	assert.False(t, found[0].OK)
 	assert.Contains(t, found[0].Says, "Nothing can be written into /sys/kernel: ")
 	assert.Contains(t, found[0].Do, "SIGNALBOX_HOME")
+}
+
+func TestDoctorTellsDisksOfOneSizeApart(t *testing.T) {
+	testenv.OnSmallDisk(t, 1<<20, func(t *testing.T, one testenv.SmallDisk) {
+		testenv.OnSmallDisk(t, 1<<20, func(t *testing.T, other testenv.SmallDisk) {
+			found := space(one.Dir, other.Dir, filepath.Join(other.Dir, "models"))
+			require.Len(t, found, 2)
+			assert.Contains(t, found[0].Says, one.Dir+": too little to keep settings")
+			assert.Contains(t, found[1].Says, other.Dir+": too little to keep settings")
+		})
+	})
 }

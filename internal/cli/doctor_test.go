@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"signalbox/backend/models"
 	"signalbox/backend/server"
 	"signalbox/internal/generate"
 )
@@ -27,4 +28,19 @@ func TestDoctorTellsWhichModelsRunWithoutPagesAndHowToTryAgain(t *testing.T) {
 	assert.True(t, f[0].OK, "it runs")
 	assert.Contains(t, f[0].Says, "qwen3:4b is loaded without paged attention")
 	assert.Contains(t, f[0].Do, "/data/compiled/paging-1")
+}
+
+func TestDoctorSaysThatTheEngineUsesOnlyWhatIsThere(t *testing.T) {
+	f := inEngine(server.DeviceStatus{Class: "CPU", Label: "CPU", Name: "Core Ultra 7", State: "idle"})
+	assert.True(t, f.OK)
+	assert.Equal(t, "The engine uses CPU: Core Ultra 7.", f.Says)
+	f = inEngine(server.DeviceStatus{Class: "NPU", Label: "NPU", Name: "AI Boost", State: "unavailable", Note: "It was here on 3 May 2026 and is not found now."})
+	assert.False(t, f.OK)
+	assert.Equal(t, "The engine cannot use NPU: AI Boost. It was here on 3 May 2026 and is not found now.", f.Says)
+}
+
+func TestDoctorsHelpForADamagedModelIsACommandThatWorksForIt(t *testing.T) {
+	assert.Equal(t, "signalbox verify --repair qwen3:8b", mend(models.Model{Name: "qwen3:8b", Source: "OpenVINO/Qwen3-8B-int4-cw-ov"}))
+	assert.Equal(t, "signalbox rm mine", mend(models.Model{Name: "mine"}), "nobody knows where its files came from")
+	assert.Contains(t, mend(models.Model{Name: "smollm2:135m", Source: "x/y", ReadOnly: true}), "install Signalbox again")
 }

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,4 +23,17 @@ func endings() []os.Signal {
 		return []os.Signal{os.Interrupt}
 	}
 	return []os.Signal{os.Interrupt, syscall.SIGHUP}
+}
+
+// volume tells file systems apart; "" where the system does not tell.
+func volume(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprint(stat.Dev)
 }

@@ -1,6 +1,10 @@
 package cli
 
-import "os"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
 
 // ignoreBrokenPipe has nothing to do here: Windows knows no SIGPIPE.
 func ignoreBrokenPipe() {}
@@ -9,3 +13,6 @@ func keepPrivate() {} // a user's folders are private already
 
 // endings are the signals that end a server, beside SIGTERM, which a closed console is on Windows.
 func endings() []os.Signal { return []os.Signal{os.Interrupt} }
+
+// volume tells drives apart.
+func volume(path string) string { return strings.ToLower(filepath.VolumeName(path)) }

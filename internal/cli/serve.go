@@ -52,7 +52,7 @@ func (p Program) serveCommand() *cobra.Command {
 
 // serve runs the server until ctx is done. It prints its address once it answers.
 func (p Program) serve(ctx context.Context, out io.Writer, options backend.Options) error {
-	o, err := p.own(os.Stderr, slog.LevelInfo)
+	o, err := p.own(os.Stderr)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (p Program) desktop(ctx context.Context, hidden bool) error {
 		defer stop()
 		return p.serve(ctx, os.Stdout, backend.Options{})
 	}
-	o, err := p.own(os.Stderr, slog.LevelInfo)
+	o, err := p.own(os.Stderr)
 	if errors.Is(err, instance.ErrRunning) {
 		return showRunning(ctx, os.Stdout)
 	}
@@ -135,7 +135,7 @@ type owner struct {
 }
 
 // own takes the lock, before anything else, and opens the log.
-func (p Program) own(console io.Writer, level slog.Level) (*owner, error) {
+func (p Program) own(console io.Writer) (*owner, error) {
 	d, err := dirs.Find()
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (p Program) own(console io.Writer, level slog.Level) (*owner, error) {
 		return nil, errors.Join(err, lock.Release())
 	}
 	o := &owner{dirs: d, lock: lock, token: instance.NewToken(), started: time.Now()}
-	o.log, o.logFile = logs.Open(d.Logs(), console, level)
+	o.log, o.logFile = logs.Open(d.Logs(), console)
 	return o, nil
 }
 
@@ -187,13 +187,17 @@ func (o *owner) tell(known instance.Owner) error {
 	return nil
 }
 
-// connectOrStart finds the running Signalbox, or is one itself until stop is called, and says so.
+// connectOrStart finds the running Signalbox, or is one itself until stop is called, and says so. After an error nothing runs, and
+// stop is nil.
 func (p Program) connectOrStart(ctx context.Context, info io.Writer) (c client, stop func(), err error) {
 	c, err = connect()
-	if !errors.Is(err, errNoServer) {
-		return c, func() {}, err
+	if err == nil {
+		return c, func() {}, nil
 	}
-	o, err := p.own(io.Discard, slog.LevelInfo)
+	if !errors.Is(err, errNoServer) {
+		return client{}, nil, err
+	}
+	o, err := p.own(io.Discard)
 	if err != nil {
 		return client{}, nil, err
 	}
@@ -210,12 +214,16 @@ func (p Program) connectOrStart(ctx context.Context, info io.Writer) (c client, 
 	running, quit := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(running) }()
-	c, err = connect()
-	return c, func() {
+	stop = func() {
 		quit()
 		if err := <-ended; err != nil {
 			printError(info, err)
 		}
 		o.close()
-	}, err
+	}
+	if c, err = connect(); err != nil {
+		stop()
+		return client{}, nil, err
+	}
+	return c, stop, nil
 }

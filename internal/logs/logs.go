@@ -15,11 +15,9 @@ const maxSize = 4 << 20 // bytes of one log file; one older file is kept
 
 // Open returns a logger that writes to console and to signalbox.log in dir. A file that cannot be written is no error: the
 // console is enough to run. Close ends it.
-func Open(dir string, console io.Writer, level slog.Level) (*slog.Logger, io.Closer) {
+func Open(dir string, console io.Writer) (*slog.Logger, io.Closer) {
 	f := &file{path: filepath.Join(dir, "signalbox.log")}
-	options := &slog.HandlerOptions{Level: level}
-	handler := slog.NewTextHandler(io.MultiWriter(quiet{f}, quiet{console}), options)
-	return slog.New(handler), f
+	return slog.New(slog.NewTextHandler(io.MultiWriter(quiet{f}, quiet{console}), nil)), f
 }
 
 // quiet hides a writer's errors: a closed terminal (serve | head) or a full disk must not end the log's other half.
