@@ -101,10 +101,17 @@ it('pulls by name where the build keeps no list of downloads, and tells why one 
 });
 
 it('searches the hub, and says that it is offline', async () => {
-  const { page, mock } = await start({ path: '#/models' });
+  const { page, mock } = await start({
+    path: '#/models',
+    before: ({ state }) => {
+      Object.assign(state.models[0] ?? {}, { source: 'OpenVINO/Qwen3-8B-int4-cw-ov' });
+    },
+  });
   await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
   await page.getByRole('button', { name: 'Search the hub' }).click();
   await page.getByText('OpenVINO/Mistral-7B-Instruct-v0.3-int4-cw-ov').waitFor();
+  await page.getByRole('button', { name: 'Get OpenVINO/Mistral-7B-Instruct-v0.3-int4-cw-ov' }).waitFor();
+  await expect.poll(() => page.getByRole('button', { name: 'Get OpenVINO/Qwen3-8B-int4-cw-ov' }).count()).toBe(0);
   await page.getByRole('combobox', { name: 'Size' }).selectOption('Up to 4B');
   await page.getByText('OpenVINO/Mistral-7B-Instruct-v0.3-int4-cw-ov').waitFor({ state: 'detached' });
   await expect.poll(() => page.getByRole('button', { name: 'Get qwen3:8b' }).count()).toBe(0);

@@ -187,6 +187,8 @@ export interface Model {
   digest: string;
   modified_at: string;
   details?: {
+    /** The model whose files a variant shares. */
+    parent_model?: string;
     family?: string;
     parameter_size?: string;
     quantization_level?: string;
