@@ -10,9 +10,19 @@ import {
   outlook,
   phases,
   recordOf,
+  sentence,
   stateWord,
   waitingLine,
 } from './words';
+
+it.each([
+  ['there is not enough space', 'There is not enough space'],
+  ['refused: it is too large', 'Refused: it is too large'],
+  ['bartowski/Qwen3-GGUF is not an OpenVINO model', 'bartowski/Qwen3-GGUF is not an OpenVINO model'],
+  ['openvino_model.bin is missing', 'openvino_model.bin is missing'],
+  ['qwen3:8b runs', 'qwen3:8b runs'],
+  ['', ''],
+])('makes a sentence of %j and leaves names', (text, want) => expect(sentence(text)).toBe(want));
 
 const entry = (more: Partial<Entry>): Entry => ({ trace_id: 't', state: 'queued', started_at: '', ...more });
 

@@ -35,8 +35,9 @@ export function waitingLine(entry: Entry | undefined, since: number, now: number
   }
 }
 
-/** The server's errors begin in lower case, as parts of a longer one. */
-export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+/** The server's errors begin in lower case, as parts of a longer one; the name of a model, a file or a host stays as it is. */
+export const sentence = (text: string) =>
+  /^[^\s]*([/_]|[.:](?=\S))/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1);
 
 /** The state column of a request. */
 export function stateWord(entry: Entry): string {
