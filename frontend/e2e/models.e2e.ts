@@ -92,7 +92,7 @@ it('pulls by name where the build keeps no list of downloads, and tells why one 
   const name = page.getByRole('textbox', { name: 'Name of a model, or words to search for' });
   await name.fill('broken:1b');
   await page.getByRole('button', { name: 'Get broken:1b' }).click();
-  await page.getByText('Openvino_model.bin from the hub is not what the hub declares').waitFor();
+  await page.getByText('openvino_model.bin from the hub is not what the hub declares').waitFor();
   await page.getByRole('button', { name: 'Remove broken:1b from this list' }).click();
   await name.fill('OpenVINO/Qwen3-8B-int4-cw-ov');
   await page.getByRole('button', { name: 'Get Qwen3-8B-int4-cw-ov' }).click();
