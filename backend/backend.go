@@ -20,8 +20,8 @@ import (
 	"signalbox/backend/downloads"
 	"signalbox/backend/journal"
 	"signalbox/backend/llm"
+	"signalbox/backend/machine"
 	"signalbox/backend/models"
-	"signalbox/backend/power"
 	"signalbox/backend/router"
 	"signalbox/backend/server"
 	"signalbox/internal/config"
@@ -245,7 +245,7 @@ func (b *Backend) policy() dispatch.Policy {
 		Router: router.Policy{
 			Preference: s.Preference, NPUPromptLimit: s.NPUPrompt, NPUReserve: s.NPUReserve, NeverFallBack: s.NeverFallBack,
 			SidePrompt: s.SidePrompt, SideAnswer: s.SideAnswer,
-			BatteryNPU: s.BatteryNPU, OnBattery: s.BatteryNPU && b.knowledge.supply.Source() == power.Battery,
+			BatteryNPU: s.BatteryNPU, OnBattery: s.BatteryNPU && b.knowledge.supply.Source() == machine.Battery,
 		},
 		Retention: kept(b.journal.Retention(), s),
 		Provider:  b.engine.named(),

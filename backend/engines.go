@@ -9,7 +9,7 @@ import (
 
 	"signalbox/backend/engine"
 	"signalbox/backend/llm"
-	"signalbox/backend/power"
+	"signalbox/backend/machine"
 	"signalbox/internal/logs"
 )
 
@@ -170,7 +170,7 @@ func (e *engines) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
 	defer release()
 	e.backend.prober.giveWay()
 	job.Load = e.limited(eng, job.Device, job.Load)
-	var meter *power.Reading
+	var meter *machine.Reading
 	tell := job.OnState
 	job.OnState = func(p engine.Progress) {
 		if p.State == engine.Prefill {

@@ -14,8 +14,8 @@ import (
 	"signalbox/backend/dispatch"
 	"signalbox/backend/engine"
 	"signalbox/backend/llm"
+	"signalbox/backend/machine"
 	"signalbox/backend/models"
-	"signalbox/backend/power"
 	"signalbox/backend/router"
 	"signalbox/internal/config"
 )
@@ -25,8 +25,8 @@ import (
 type knowledge struct {
 	backend *Backend
 	cards   *cards.Store
-	supply  power.Supply
-	meter   power.Meter
+	supply  machine.Supply
+	meter   machine.Meter
 	memory  func() int64 // bytes that are free; 0: not known
 	fake    bool         // nothing that was here once is missed
 
@@ -39,7 +39,7 @@ type knowledge struct {
 }
 
 func newKnowledge(b *Backend) *knowledge {
-	k := &knowledge{backend: b, memory: power.FreeMemory, fake: b.options.Fake, warmed: map[string]time.Time{}}
+	k := &knowledge{backend: b, memory: machine.FreeMemory, fake: b.options.Fake, warmed: map[string]time.Time{}}
 	var notice string
 	k.cards, notice = cards.Open(filepath.Join(b.options.Dirs.Data, "cards.json"), func(err error) {
 		b.log.Warn("cards", "error", err)
@@ -57,7 +57,7 @@ func (k *knowledge) basis(digest string, device llm.Device) cards.Basis {
 // in the kernel, part in a library; either may change.
 func driver(device llm.Device) string {
 	if device.Class == llm.NPU && !device.Emulated || device.Class == llm.GPU {
-		return strings.TrimSpace(device.Driver + " " + power.Driver())
+		return strings.TrimSpace(device.Driver + " " + machine.Driver())
 	}
 	return ""
 }

@@ -17,8 +17,8 @@ import (
 	"signalbox/backend/engine"
 	"signalbox/backend/llm"
 	"signalbox/backend/llm/llmtest"
+	"signalbox/backend/machine"
 	"signalbox/backend/models"
-	"signalbox/backend/power"
 	"signalbox/backend/router"
 	"signalbox/internal/config"
 	"signalbox/internal/dirs"
@@ -274,7 +274,7 @@ func TestSettingsDecideAtTheNextRequest(t *testing.T) {
 	b, _ := start(t, t.TempDir())
 	_, err := ask(t, b, "hello")
 	require.NoError(t, err)
-	b.knowledge.supply.Read = func() string { return power.Battery }
+	b.knowledge.supply.Read = func() string { return machine.Battery }
 	assert.Empty(t, factsOf(b, "Zed").Request.Pinned)
 	pins := func(pins ...config.Pin) error {
 		return b.ChangeSettings(func(s *config.Settings) error {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"signalbox/backend/power"
+	"signalbox/backend/machine"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 func (b *Backend) watchSleep(ctx context.Context) {
 	tick := time.NewTicker(sleepLook)
 	defer tick.Stop()
-	clock := power.NewClock()
+	clock := machine.NewClock()
 	for {
 		select {
 		case <-ctx.Done():

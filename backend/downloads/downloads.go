@@ -19,6 +19,7 @@ import (
 
 	"signalbox/backend/hub"
 	"signalbox/backend/llm"
+	"signalbox/backend/machine"
 	"signalbox/backend/models"
 	"signalbox/internal/disk"
 )
@@ -26,9 +27,9 @@ import (
 // Options are what a Manager is made of.
 type Options struct {
 	Library *models.Library
-	Hub     func() (*hub.Client, error)     // as the settings want it now
-	Table   func() models.Table             // nil: the one that came with the program
-	Memory  func() (available, total int64) // nil: models.Memory
+	Hub     func() (*hub.Client, error) // as the settings want it now
+	Table   func() models.Table         // nil: the one that came with the program
+	Memory  func() int64                // bytes that this computer has; 0: unknown; nil: machine.TotalMemory
 	Space   func(dir string) (free, total int64, err error)
 	Runtime func() string // "2026.4.1"; nil or "": unknown
 	Changed func()        // the list has changed; nil: nobody asks
@@ -86,7 +87,7 @@ func New(o Options) *Manager {
 		o.Table = models.Builtin
 	}
 	if o.Memory == nil {
-		o.Memory = models.Memory
+		o.Memory = machine.TotalMemory
 	}
 	if o.Space == nil {
 		o.Space = models.Space

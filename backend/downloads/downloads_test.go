@@ -282,7 +282,7 @@ func TestWhatDoesNotFitIsRefusedBeforeTheFirstByte(t *testing.T) {
 		says  string
 	}{
 		"disk":   {hubtest.Small(1000), downloads.Options{Space: func(string) (int64, int64, error) { return 3e8, 1e12, nil }}, "not enough space"},
-		"memory": {hubtest.Small(1000), downloads.Options{Memory: func() (int64, int64) { return 100, 1000 }}, "it could not run"},
+		"memory": {hubtest.Small(1000), downloads.Options{Memory: func() int64 { return 1000 }}, "it could not run"},
 		"format": {newer, downloads.Options{}, "OpenVINO's format 12"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func (m *Manager) Preflight(ctx context.Context, name string) (Report, error) {
 	}
 	r := Report{Model: ref.Name, Source: ref.String(), Commit: s.Commit, Size: s.Size(), License: s.License, Gated: s.Gated, Warnings: []string{}, Devices: []Device{}, Speed: speedOf(s.Size())}
 	r.Free, _, _ = m.o.Space(existing(m.o.Library.Own())) // unknown: 0
-	_, r.Memory = m.o.Memory()
+	r.Memory = m.o.Memory()
 	if here, err := m.o.Library.Find(ref.Name); err == nil {
 		r.There = here.Damaged == "" && models.Known{Name: ref.Name, Repo: ref.Repo}.IsIt(here)
 	}
@@ -164,7 +164,7 @@ func (m *Manager) fits(s hub.Snapshot, need int64) error {
 		return models.NoSpace(need, free)
 	}
 	weights, _ := s.File("openvino_model.bin")
-	if _, total := m.o.Memory(); total > 0 && weights.Size > total-total/10 {
+	if total := m.o.Memory(); total > 0 && weights.Size > total-total/10 {
 		return llm.Errorf(llm.CodeUnavailable, "%s has %s of weights and this computer has %s of memory: it could not run",
 			s.Repo, humanize.Bytes(uint64(weights.Size)), humanize.Bytes(uint64(total))).WithHint("choose a smaller or more strongly quantized one")
 	}

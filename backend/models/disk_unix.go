@@ -21,9 +21,6 @@ func Space(dir string) (free, total int64, err error) {
 	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), nil
 }
 
-// Memory is what this computer has, and how much of it can be used now; 0: unknown.
-func Memory() (available, total int64) { return memoryInfo() }
-
 // onDisk is what a file takes: one that is being fetched in ranges has holes.
 func onDisk(info fs.FileInfo) int64 {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {

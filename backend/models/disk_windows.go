@@ -1,10 +1,7 @@
 package models
 
 import (
-	"encoding/binary"
 	"io/fs"
-	"reflect"
-	"runtime"
 
 	"golang.org/x/sys/windows"
 )
@@ -21,25 +18,6 @@ func Space(dir string) (free, total int64, err error) {
 	}
 	return int64(f), int64(t), nil
 }
-
-// Memory is what this computer has, and how much of it can be used now; 0: unknown.
-func Memory() (available, total int64) {
-	// MEMORYSTATUSEX: its length and its load, of 4 bytes each, then ullTotalPhys and ullAvailPhys. On the heap, as reflect
-	// has it.
-	status := make([]byte, 64)
-	binary.LittleEndian.PutUint32(status, uint32(len(status)))
-	if memoryStatus.Find() != nil {
-		return 0, 0
-	}
-	done, _, _ := memoryStatus.Call(reflect.ValueOf(status).Pointer())
-	runtime.KeepAlive(status)
-	if done == 0 {
-		return 0, 0
-	}
-	return int64(binary.LittleEndian.Uint64(status[16:])), int64(binary.LittleEndian.Uint64(status[8:]))
-}
-
-var memoryStatus = windows.NewLazySystemDLL("kernel32.dll").NewProc("GlobalMemoryStatusEx")
 
 func onDisk(info fs.FileInfo) int64 { return info.Size() }
 

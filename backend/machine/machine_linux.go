@@ -1,4 +1,4 @@
-package power
+package machine
 
 import (
 	"os"
@@ -80,7 +80,7 @@ func number(path string) (uint64, bool) {
 // FreeMemory is how many bytes programs can have without anything being swapped out; 0 where the system does not tell. A limit
 // on this process's group counts as the machine's.
 func FreeMemory() int64 {
-	free := meminfo("/proc/meminfo")
+	free := meminfo("MemAvailable:")
 	for _, pair := range [][2]string{
 		{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
 		{"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
@@ -94,13 +94,17 @@ func FreeMemory() int64 {
 	return free
 }
 
-func meminfo(path string) int64 {
-	text, err := os.ReadFile(path)
+// TotalMemory is how many bytes of memory this computer has; 0 where the system does not tell.
+func TotalMemory() int64 { return meminfo("MemTotal:") }
+
+// meminfo is a line of /proc/meminfo, in bytes; 0 where it cannot be read.
+func meminfo(field string) int64 {
+	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+		if rest, ok := strings.CutPrefix(line, field); ok {
 			kilobytes, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
 			return kilobytes << 10
 		}

@@ -1,6 +1,7 @@
-// Package power says where the machine's power comes from, how much energy was used, and whether the machine has slept.
-// What a system does not tell is not known: an empty source, a nil energy.
-package power
+// Package machine says what the system tells of this computer: where its power comes from, how much energy was used, how much
+// memory it has, whether it has slept, and which drivers it runs. What a system does not tell is not known: an empty source, a nil
+// energy, no bytes.
+package machine
 
 import (
 	"sync"

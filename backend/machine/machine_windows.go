@@ -1,4 +1,4 @@
-package power
+package machine
 
 import (
 	"encoding/binary"
@@ -32,15 +32,20 @@ func source() string {
 // energy is not to be had here without a driver.
 func energy() (microjoules, wraps uint64, ok bool) { return 0, 0, false }
 
-// FreeMemory is how many bytes programs can have without anything being swapped out; 0 where the system does not tell. It is
-// ullAvailPhys of MEMORYSTATUSEX, after its length, its load and its total.
-func FreeMemory() int64 {
+// FreeMemory is how many bytes programs can have without anything being swapped out; 0 where the system does not tell.
+func FreeMemory() int64 { return memoryStatus(16) }
+
+// TotalMemory is how many bytes of memory this computer has; 0 where the system does not tell.
+func TotalMemory() int64 { return memoryStatus(8) }
+
+// memoryStatus is a number of MEMORYSTATUSEX: its length and its load, of 4 bytes each, then ullTotalPhys and ullAvailPhys.
+func memoryStatus(at int) int64 {
 	status := make([]byte, 64)
 	binary.LittleEndian.PutUint32(status, uint32(len(status)))
 	if !fill(memoryState, status) {
 		return 0
 	}
-	return int64(binary.LittleEndian.Uint64(status[16:]))
+	return int64(binary.LittleEndian.Uint64(status[at:]))
 }
 
 // fill calls a function that fills a structure in and answers whether it could. The slice is on the heap, as reflect has it.

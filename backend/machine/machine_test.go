@@ -1,4 +1,4 @@
-package power_test
+package machine_test
 
 import (
 	"testing"
@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"signalbox/backend/power"
+	"signalbox/backend/machine"
 )
 
 func TestEnergyIsSharedAmongThoseThatRun(t *testing.T) {
 	var counter uint64 = 900
-	m := power.Meter{Read: func() (uint64, uint64, bool) { return counter, 1000, true }}
+	m := machine.Meter{Read: func() (uint64, uint64, bool) { return counter, 1000, true }}
 	alone := m.Begin()
 	counter = 100 // it has begun again: 200 used
 	other := m.Begin()
@@ -28,7 +28,7 @@ func TestEnergyIsSharedAmongThoseThatRun(t *testing.T) {
 
 func TestEnergyThatCannotBeReadIsNotZero(t *testing.T) {
 	readable := true
-	m := power.Meter{Read: func() (uint64, uint64, bool) { return 1, 1000, readable }}
+	m := machine.Meter{Read: func() (uint64, uint64, bool) { return 1, 1000, readable }}
 	r := m.Begin()
 	readable = false
 	assert.Nil(t, r.End())
@@ -37,9 +37,9 @@ func TestEnergyThatCannotBeReadIsNotZero(t *testing.T) {
 
 func TestTheSourceIsNotAskedForEachRequest(t *testing.T) {
 	asked := 0
-	s := power.Supply{Read: func() string { asked++; return power.Battery }}
+	s := machine.Supply{Read: func() string { asked++; return machine.Battery }}
 	for range 100 {
-		assert.Equal(t, power.Battery, s.Source())
+		assert.Equal(t, machine.Battery, s.Source())
 	}
 	assert.Equal(t, 1, asked)
 }
@@ -47,8 +47,13 @@ func TestTheSourceIsNotAskedForEachRequest(t *testing.T) {
 func TestSleepShowsAsAJumpOfTheWallClock(t *testing.T) {
 	before := time.Now()
 	after := before.Add(2 * time.Second)
-	assert.Zero(t, power.Asleep(before, after))
-	assert.Positive(t, power.FreeMemory())
-	clock := power.NewClock()
+	assert.Zero(t, machine.Asleep(before, after))
+	clock := machine.NewClock()
 	assert.Less(t, clock.Slept(), time.Second)
+}
+
+func TestMemoryThatIsFreeIsPartOfAllThereIs(t *testing.T) {
+	free, total := machine.FreeMemory(), machine.TotalMemory()
+	assert.Positive(t, free)
+	assert.Greater(t, total, free)
 }
