@@ -58,7 +58,8 @@ def install(cache, large):
         if not done.exists() or done.read_text() != lock:
             shutil.rmtree(cache / group, ignore_errors=True)
             shutil.copytree(HERE / group, cache / group)
-            subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=cache / group, check=True)
+            # Not npm ci: it wants the optional packages of other systems in the lock too, and a registry need not have those.
+            subprocess.run(["npm", "install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], cwd=cache / group, check=True)
             done.write_text(lock)
     for driver in (HERE / "drivers").iterdir():  # node finds modules next to the script
         shutil.copy(driver, cache / "small" / driver.name)
