@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,11 +24,11 @@ func TestADeviceSaysWhatItIsStillAtWorkOn(t *testing.T) {
 
 	got := make(chan string, 1)
 	go func() {
-		resp := s.Open(context.Background(), "/api/chat", withoutStream(chat("[[prefill 7000]]", nil)))
+		resp := s.Open(context.Background(), "/api/chat", withoutStream(chat("[[prefill 12000]]", nil)))
 		resp.Body.Close()
 		got <- resp.Status
 	}()
-	Eventually(t, 10*time.Second, "it reads", func() bool { return s.state() == journal.StatePrefill })
+	Eventually(t, patience, "it reads", func() bool { return s.state() == journal.StatePrefill })
 	assert.Empty(t, s.stateOf(llm.Mock).Phase)
 	req, err := http.NewRequest("POST", s.UI+"/ui/requests/"+s.running()+"/cancel", nil)
 	require.NoError(t, err)
@@ -38,12 +37,12 @@ func TestADeviceSaysWhatItIsStillAtWorkOn(t *testing.T) {
 	require.NoError(t, err)
 	resp.Body.Close()
 	require.Equal(t, 204, resp.StatusCode)
-	Eventually(t, 3*time.Second, "it says so at once", func() bool {
+	Eventually(t, patience, "it says so at once", func() bool {
 		d := s.stateOf(llm.Mock)
 		return d.State == "busy" && d.Phase == "finishing a cancelled request"
 	})
 	assert.Contains(t, <-got, "499")
-	Eventually(t, 20*time.Second, "it is free", func() bool {
+	Eventually(t, patience, "it is free", func() bool {
 		d := s.stateOf(llm.Mock)
 		return d.State == "idle" && d.Phase == "" && d.Running == 0
 	})
@@ -51,11 +50,11 @@ func TestADeviceSaysWhatItIsStillAtWorkOn(t *testing.T) {
 	pid := children(s.Cmd.Process.Pid)[0]
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
 	defer syscall.Kill(pid, syscall.SIGCONT)
-	Eventually(t, 25*time.Second, "a silent process is noticed", func() bool {
+	Eventually(t, patience, "a silent process is noticed", func() bool {
 		return strings.Contains(s.stateOf(llm.Mock).Note, "Its engine process has not answered for ")
 	})
 	require.NoError(t, syscall.Kill(pid, syscall.SIGCONT))
-	Eventually(t, 10*time.Second, "and one that answers again", func() bool { return s.stateOf(llm.Mock).Note == "" })
+	Eventually(t, patience, "and one that answers again", func() bool { return s.stateOf(llm.Mock).Note == "" })
 }
 
 // running is the id of the only active request.

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,7 +67,7 @@ func fullWhereItMatters(t *testing.T, home string) {
 
 	require.NoError(t, os.Remove(filepath.Join(home, "instance.json")))
 	require.NoError(t, os.Remove(filler.Name()))
-	Eventually(t, 20*time.Second, "others find it again", func() bool {
+	Eventually(t, patience, "others find it again", func() bool {
 		_, err := os.Stat(filepath.Join(home, "instance.json"))
 		return err == nil
 	})

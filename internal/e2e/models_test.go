@@ -131,21 +131,21 @@ func TestModelsOnTheCommandLine(t *testing.T) {
 func TestDownloadsAreSteeredFromTheCommandLine(t *testing.T) {
 	h := hubtest.New(t)
 	h.Add(fromHub, hubtest.Small(8_000_000))
-	h.Set(func(f *hubtest.Faults) { f.Pace = 20 * time.Millisecond })
+	h.Set(func(f *hubtest.Faults) { f.Pace = time.Second / 2 })
 	s := e2e.Start(t, []string{"HF_ENDPOINT=" + h.URL})
 	state := func() string {
 		out, _, _ := run(t, s, "", "downloads")
 		return out
 	}
 	s.Send(http.MethodPost, "/ui/downloads", map[string]any{"model": "qwen3"}, nil)
-	e2e.Eventually(t, 30*time.Second, "it downloads", func() bool { return strings.Contains(state(), "downloading") })
+	e2e.Eventually(t, time.Minute, "it downloads", func() bool { return strings.Contains(state(), "downloading") })
 	out, problem, code := run(t, s, "", "downloads", "pause", "qwen3:8b")
 	require.Zero(t, code, problem)
 	assert.Equal(t, "paused 'qwen3:8b'\n", out)
 	assert.Contains(t, state(), "paused")
 	_, problem, code = run(t, s, "", "downloads", "resume", fromHub)
 	require.Zero(t, code, problem)
-	e2e.Eventually(t, 30*time.Second, "it goes on", func() bool { return strings.Contains(state(), "downloading") })
+	e2e.Eventually(t, time.Minute, "it goes on", func() bool { return strings.Contains(state(), "downloading") })
 	_, problem, code = run(t, s, "", "downloads", "cancel", "qwen3:8b")
 	require.Zero(t, code, problem)
 	assert.NotContains(t, state(), "qwen3")
@@ -167,7 +167,7 @@ func TestWithoutANetworkTheWellKnownModelsAreListed(t *testing.T) {
 	began := time.Now()
 	out, problem, code := run(t, s, "", "search", "qwen3")
 	assert.Equal(t, 1, code)
-	assert.Less(t, time.Since(began), 25*time.Second)
+	assert.Less(t, time.Since(began), time.Minute)
 	assert.Contains(t, problem, "did not answer within 8s")
 	assert.Contains(t, out, "qwen3:8b")
 }

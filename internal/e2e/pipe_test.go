@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -64,7 +63,7 @@ func TestChildLivesAsLongAsItsParent(t *testing.T) {
 	defer resp.Body.Close()
 	require.NoError(t, s.Cmd.Process.Kill())
 	<-s.Exited()
-	Eventually(t, time.Second, "no child is left", func() bool {
+	Eventually(t, patience, "no child is left", func() bool {
 		for _, pid := range engines {
 			if alive(pid) {
 				return false

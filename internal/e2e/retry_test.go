@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -52,7 +51,7 @@ func TestAProcessThatIsKilledWhileItLoadsCostsNoAnswer(t *testing.T) {
 				resp, text := s.Post(path, json.RawMessage(fmt.Sprintf(body, slow)))
 				got <- answer{resp, text}
 			}()
-			Eventually(t, 20*time.Second, "it loads", func() bool {
+			Eventually(t, patience, "it loads", func() bool {
 				return s.state() == journal.StateLoading && s.stateOf(llm.Mock).State == "loading"
 			})
 			for _, pid := range children(s.Cmd.Process.Pid) {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,9 +88,9 @@ func TestRequestsOfAKilledServerAreMarkedAtTheNextStart(t *testing.T) {
 	s := Start(t, []string{"SIGNALBOX_HOME=" + home}, "--engine", "fake")
 	resp := s.Open(context.Background(), "/api/chat", chat("[[endless]] [[slow 5]]", nil))
 	defer resp.Body.Close()
-	Eventually(t, 10*time.Second, "it decodes", func() bool { return s.state() == journal.StateDecoding })
+	Eventually(t, patience, "it decodes", func() bool { return s.state() == journal.StateDecoding })
 	id := resp.Header.Get("X-Request-ID")
-	Eventually(t, 10*time.Second, "it stands in the file", func() bool { return noted(home, id) })
+	Eventually(t, patience, "it stands in the file", func() bool { return noted(home, id) })
 	require.NoError(t, s.Cmd.Process.Kill())
 	<-s.Exited()
 
@@ -128,14 +127,14 @@ func TestJournalThatCannotBeUsedStopsNobody(t *testing.T) {
 		s := Start(t, nil, "--engine", "fake")
 		resp, _ := s.Post("/api/chat", chat("hello", nil))
 		assert.Equal(t, 200, resp.StatusCode)
-		Eventually(t, 10*time.Second, "the first one is in the file", func() bool { return kept(s.Home) == 1 }) // what waits would come into the new one
+		Eventually(t, patience, "the first one is in the file", func() bool { return kept(s.Home) == 1 }) // what waits would come into the new one
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			require.NoError(t, os.Remove(filepath.Join(s.Home, "journal.db"+suffix)))
 		}
 		resp, _ = s.Post("/api/chat", chat("hello", nil))
 		assert.Equal(t, 200, resp.StatusCode)
-		Eventually(t, 10*time.Second, "it is said", func() bool { return strings.Contains(s.notices(), "deleted or replaced while Signalbox ran") })
-		Eventually(t, 10*time.Second, "the next one is in the file", func() bool { return kept(s.Home) == 1 })
+		Eventually(t, patience, "it is said", func() bool { return strings.Contains(s.notices(), "deleted or replaced while Signalbox ran") })
+		Eventually(t, patience, "the next one is in the file", func() bool { return kept(s.Home) == 1 })
 	})
 	t.Run("held by another program", func(t *testing.T) {
 		s := Start(t, nil, "--engine", "fake")
@@ -147,7 +146,7 @@ func TestJournalThatCannotBeUsedStopsNobody(t *testing.T) {
 		require.NoError(t, err)
 		resp, _ := s.Post("/api/chat", chat("hello", nil))
 		assert.Equal(t, 200, resp.StatusCode)
-		Eventually(t, 30*time.Second, "it is said", func() bool { return strings.Contains(s.notices(), "Another program holds the journal") })
+		Eventually(t, patience, "it is said", func() bool { return strings.Contains(s.notices(), "Another program holds the journal") })
 		assert.Len(t, s.all().Requests, 1, "it is shown from memory")
 		_, err = db.Exec("ROLLBACK")
 		require.NoError(t, err)
@@ -196,7 +195,7 @@ func fullCostsNoAnswer(t *testing.T, home string) {
 	var compiled server.Compiled
 	s.Get("/ui/compiled", &compiled)
 	assert.Empty(t, compiled.Models, "half of a compiled model is none")
-	Eventually(t, 30*time.Second, "it is said", func() bool { return strings.Contains(s.notices(), "The disk is full: the journal") })
+	Eventually(t, patience, "it is said", func() bool { return strings.Contains(s.notices(), "The disk is full: the journal") })
 	assert.Len(t, s.all().Requests, 5, "they are shown from memory")
 	s.mustAnswer()
 	require.NoError(t, os.Remove(filler.Name()))
@@ -284,7 +283,7 @@ func TestThreeCrashesCloseADeviceUntilItIsReleased(t *testing.T) {
 	s.Stop()
 
 	s = Start(t, []string{"SIGNALBOX_HOME=" + home}, "--engine", "fake")
-	Eventually(t, 10*time.Second, "it is known at the next start", func() bool {
+	Eventually(t, patience, "it is known at the next start", func() bool {
 		return strings.Contains(s.note(), "still runs on this device, since no other can take it")
 	})
 	s.Send("POST", "/ui/devices/mock:0/release", struct{}{}, nil)
@@ -356,7 +355,7 @@ func (s *Server) killAndWait() {
 	for _, pid := range list {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	Eventually(s.t, 10*time.Second, "the server has noticed", func() bool {
+	Eventually(s.t, patience, "the server has noticed", func() bool {
 		var status server.Status
 		s.Get("/ui/status", &status)
 		for _, d := range status.Devices {

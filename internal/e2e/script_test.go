@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -153,22 +152,7 @@ func send(ts *testscript.TestScript, _ bool, args []string) {
 // linktree is `linktree FROM TO`: a copy of a folder, made of hard links where the disk allows it.
 func linktree(ts *testscript.TestScript, _ bool, args []string) {
 	from, to := ts.MkAbs(args[0]), ts.MkAbs(args[1])
-	ts.Check(filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return os.MkdirAll(filepath.Join(to, rel), 0o700)
-		}
-		if os.Link(path, filepath.Join(to, rel)) == nil {
-			return nil
-		}
-		return duplicate(path, filepath.Join(to, rel))
-	}))
+	ts.Check(copyTree(from, to))
 }
 
 func duplicate(from, to string) error {
@@ -197,7 +181,7 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 // nobody holds that no process is left that knows this script's folder, by its arguments or its environment.
 func nobody(ts *testscript.TestScript, _ bool, _ []string) {
 	work := ts.Getenv("WORK")
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		left := processesThatMention(work)
 		if len(left) == 0 {
 			return

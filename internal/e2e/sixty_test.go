@@ -16,7 +16,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -82,7 +81,7 @@ func (s *Server) held() (h holding) {
 		return h
 	}
 	same := 0
-	Eventually(s.t, 10*time.Second, "the descriptors are settled", func() bool {
+	Eventually(s.t, patience, "the descriptors are settled", func() bool {
 		now := look()
 		if same++; !slices.Equal(now.files, h.files) {
 			same = 0
