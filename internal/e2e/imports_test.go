@@ -96,7 +96,7 @@ var allowed = map[string][]string{
 	"backend/toolcall":               {"backend/llm"},
 	"backend/wire":                   {"backend/llm", "internal/brief"},
 	"internal/brief":                 {},
-	"internal/cli":                   {"app", "app/tray", "backend", "backend/cards", "backend/downloads", "backend/llm", "backend/llm/llmtest", "backend/models", "backend/server", "internal/compiled", "internal/config", "internal/dirs", "internal/disk", "internal/doctor", "internal/generate", "internal/instance", "internal/logs", "internal/pipe", "internal/runtime", "internal/version"},
+	"internal/cli":                   {"app", "app/tray", "backend", "backend/cards", "backend/downloads", "backend/llm", "backend/llm/llmtest", "backend/models", "backend/ollama", "backend/server", "internal/compiled", "internal/config", "internal/dirs", "internal/disk", "internal/doctor", "internal/generate", "internal/instance", "internal/logs", "internal/pipe", "internal/runtime", "internal/version"},
 	"internal/config":                {"internal/brief", "internal/disk"},
 	"internal/dirs":                  {},
 	"internal/disk":                  {},
