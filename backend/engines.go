@@ -57,12 +57,7 @@ func (e *engines) refresh() {
 		return
 	}
 	t := &tenure{settings: want, unused: make(chan struct{})}
-	t.Engine = engine.New(engine.Options{
-		Command: func(d llm.Device) engine.Command { return e.command(t, d) },
-		Fake:    e.backend.options.Fake, Emulate: s.EmulateNPU,
-		QueueLimit: s.QueueLimit, Parallel: s.Parallel, PromptLimit: s.NPUPrompt, Reserve: s.NPUReserve, Patience: goodbyeLimit / 2,
-		Known: e.backend.knowledge.known, Keep: e.keep, Log: e.backend.log, Changed: e.backend.changed.wake,
-	})
+	t.Engine = engine.New(e.options(t))
 	e.now = t
 	if old == nil {
 		return
@@ -81,6 +76,17 @@ func (e *engines) refresh() {
 // keep keeps what a device's process wrote when it crashed.
 func (e *engines) keep(device llm.Device, words string) (file string, err error) {
 	return logs.Keep(e.backend.options.Dirs.Logs(), "crash-"+strings.ReplaceAll(device.ID(), ":", "-"), words)
+}
+
+// options are an engine's with the settings of t.
+func (e *engines) options(t *tenure) engine.Options {
+	s := t.settings
+	return engine.Options{
+		Command: func(d llm.Device) engine.Command { return e.command(t, d) },
+		Fake:    e.backend.options.Fake, Emulate: s.emulate,
+		QueueLimit: s.queueLimit, Parallel: s.parallel, PromptLimit: s.promptLimit, Reserve: s.reserve, Patience: goodbyeLimit / 2,
+		Known: e.backend.knowledge.known, Keep: e.keep, Log: e.backend.log, Changed: e.backend.changed.wake,
+	}
 }
 
 // lookForDevices lets a new engine find them, for the window shows them also before the next request.
@@ -180,6 +186,7 @@ func (e *engines) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
 			tell(p)
 		}
 	}
+	job.OnState = e.backend.knowledge.expected(job.Device, job.Load, job.OnState)
 	stats, err := eng.Run(ctx, job)
 	if meter != nil {
 		if joules := meter.End(); job.Times != nil {
@@ -210,7 +217,7 @@ func (e *engines) Load(ctx context.Context, device llm.Device, load llm.LoadRequ
 	defer release()
 	e.backend.prober.giveWay()
 	load = e.limited(eng, device, load)
-	loaded, times, err := eng.Load(ctx, device, load, keepAlive, onState)
+	loaded, times, err := eng.Load(ctx, device, load, keepAlive, e.backend.knowledge.expected(device, load, onState))
 	e.backend.knowledge.settled(eng, device, load, false, err)
 	return loaded, times, err
 }

@@ -88,6 +88,9 @@ func (k *knowledge) learn(states []engine.State) {
 				c.AskedLimit = asked
 				speed := s.Speeds[loaded.Model.Name]
 				c.Prefill, c.Decode, c.Load = speed.Prefill, speed.Decode, speed.Load
+				if took := loaded.Loaded.LoadTime; took > 0 && !loaded.Loaded.Cached {
+					c.Compile = took
+				}
 				if c.MeasuredAt.IsZero() {
 					c.MeasuredAt = time.Now().UTC()
 				}

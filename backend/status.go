@@ -81,7 +81,8 @@ func (b *Backend) deviceStatus(s engine.State) server.DeviceStatus {
 	case s.Restarting:
 		d.State = "restarting"
 	case s.Loading != "":
-		d.State, d.Model, d.Phase = "loading", s.Loading, s.Phase.Name
+		d.State, d.Model = "loading", s.Loading
+		d.Phase = expecting(s.Phase, b.knowledge.cards.Compiling(s.Loading, s.Device)).Name
 		if s.Finishing > 0 && s.Finishing == s.Running { // a load cannot be interrupted either
 			d.Phase = strings.TrimPrefix(d.Phase+", for a cancelled request", ", ")
 		}

@@ -55,7 +55,8 @@ type Card struct {
 	Prefill      float64       `json:"prefill_tokens_per_second"`
 	Decode       float64       `json:"decode_tokens_per_second"`
 	Load         time.Duration `json:"load_ns"`
-	Tools        *bool         `json:"tools"` // whether its template takes tools; nil: not known
+	Compile      time.Duration `json:"compile_ns,omitempty"` // the latest load that found nothing compiled took so long; also of an earlier basis
+	Tools        *bool         `json:"tools"`                // whether its template takes tools; nil: not known
 
 	Verdict    Verdict   `json:"verdict,omitempty"`
 	Answers    []Answer  `json:"answers,omitempty"`
@@ -147,6 +148,16 @@ func (s *Store) Get(model, device string, basis Basis) (Card, bool) {
 	return c, true
 }
 
+// Compiling is how long the model took to load there when nothing was compiled, with whatever basis; 0: not known.
+func (s *Store) Compiling(model string, device llm.Device) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.cards[[2]string{model, device.ID()}]; c.Label == device.Label() {
+		return c.Compile
+	}
+	return 0
+}
+
 // Update changes a card. One of another basis is begun anew. change must put a new slice in place of an old one.
 func (s *Store) Update(model string, device llm.Device, basis Basis, change func(*Card)) {
 	s.mu.Lock()
@@ -154,7 +165,11 @@ func (s *Store) Update(model string, device llm.Device, basis Basis, change func
 	key := [2]string{model, device.ID()}
 	c, ok := s.cards[key]
 	if !ok || c.Basis != basis {
+		before := c
 		c = Card{Model: model, Device: device.ID(), Basis: basis}
+		if before.Label == device.Label() {
+			c.Compile = before.Compile // with another driver it takes about as long
+		}
 	}
 	before, _ := json.Marshal(c)
 	c.Label = device.Label()

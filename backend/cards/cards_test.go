@@ -128,3 +128,17 @@ func TestWronglySaysWhat(t *testing.T) {
 	c.Verdict = cards.Right
 	assert.Empty(t, c.Wrongly())
 }
+
+func TestHowLongAModelTookToCompileIsKnownWithAnotherDriver(t *testing.T) {
+	s, _ := cards.Open(filepath.Join(t.TempDir(), "cards.json"), nil)
+	assert.Zero(t, s.Compiling("m", npu))
+	s.Update("m", npu, basis, func(c *cards.Card) { c.Compile = 42 * time.Second })
+	updated := basis
+	updated.Driver = "1.3"
+	s.Update("m", npu, updated, func(c *cards.Card) { c.Loads = true })
+	assert.Equal(t, 42*time.Second, s.Compiling("m", npu))
+	emulated := npu
+	emulated.Emulated = true
+	assert.Zero(t, s.Compiling("m", emulated), "a CPU that stands in for it is another matter")
+	require.NoError(t, s.Close())
+}

@@ -25,6 +25,7 @@ type model struct {
 	change chan struct{} // closed and replaced when anything below changes
 
 	phase   llm.Phase // while loading
+	anew    bool      // the load compiles the model, whatever was kept of it
 	since   time.Time // the load began
 	waiters int       // turns that wait for the load
 	cancel  func()    // ends the load at the next chance
@@ -205,7 +206,7 @@ func (l *lane) loading(ctx context.Context, m *model, w *work) (llm.Loaded, erro
 	loaded, err := m.child.client.Load(ctx, m.req, func(p llm.Phase) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		m.phase = p
+		m.phase, m.anew = p, m.anew || p.Compiles()
 		m.broadcast()
 		e.changed()
 	})
@@ -231,6 +232,7 @@ func (l *lane) loadEnded(m *model, w *work, loaded llm.Loaded, err error) {
 		l.finish(m.child, w)
 		return
 	}
+	loaded.Cached = loaded.Cached || !m.anew // not each plugin tells
 	m.state, m.loaded, m.bytes = ready, loaded, loaded.Bytes
 	if loaded.LoadTime > 0 {
 		l.measure(m.req.Model.Name, Speed{Load: loaded.LoadTime})

@@ -8,6 +8,7 @@ package llm
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -155,6 +156,9 @@ type LoadRequest struct {
 type Phase struct {
 	Name string `json:"name"` // "reading", "compiling for NPU", "warming up"
 }
+
+// Compiles tells the phase in which nothing that was kept of the model is used.
+func (p Phase) Compiles() bool { return strings.HasPrefix(p.Name, "compiling ") }
 
 // Loaded describes a model that is ready.
 type Loaded struct {

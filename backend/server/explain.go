@@ -28,6 +28,8 @@ type Routing interface {
 	ContextLength(m models.Model) int                       // the most tokens that one of the devices here takes
 	Rules() []router.Rule                                   // with what the settings say
 	Compiled() Compiled
+	// Compile compiles a model for a device and tells what is kept of it; Bytes is 0 where that device keeps nothing.
+	Compile(ctx context.Context, model, device string, tell func(Compiling) error) (CompiledModel, error)
 	RemoveCompiled(device, model string) (freed int64, err error) // both may be empty: all
 }
 
@@ -39,6 +41,7 @@ func (s *Server) routingRoutes() []route {
 		{"GET", "/ui/rules", o, s.uiRules, false},
 		{"GET", "/ui/compiled", o, s.uiCompiled, false},
 		{"DELETE", "/ui/compiled", o, s.uiRemoveCompiled, false},
+		{"POST", "/ui/compile", o, s.uiCompile, false},
 		{"POST", "/ui/devices/{id}/release", o, s.uiRelease, false},
 	}
 }

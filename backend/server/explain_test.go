@@ -60,6 +60,13 @@ func (r *told) Rules() []router.Rule { return router.Rules(router.Policy{}) }
 func (r *told) Compiled() server.Compiled {
 	return server.Compiled{Bytes: 7, Models: []server.CompiledModel{{Model: chatModel, Device: "npu:0", Bytes: 7, Again: "its driver changed (1, now 2)"}}}
 }
+func (r *told) Compile(_ context.Context, model, device string, tell func(server.Compiling) error) (server.CompiledModel, error) {
+	if device != "npu" {
+		return server.CompiledModel{}, llm.Errorf(llm.CodeInvalid, "there is no device called %q", device)
+	}
+	err := tell(server.Compiling{Status: "compiling for NPU", ElapsedS: 1.5})
+	return server.CompiledModel{Model: model, Device: "npu:0", Label: "NPU", Bytes: 7}, err
+}
 func (r *told) RemoveCompiled(device, model string) (int64, error) {
 	r.released = append(r.released, "compiled "+device+" "+model)
 	return 7, nil
@@ -136,6 +143,13 @@ func TestCardsRulesAndReleases(t *testing.T) {
 	assert.Contains(t, text, `"device":"npu:0"`)
 	_, text = r.call(t, "GET", "/ui/rules", "")
 	assert.Contains(t, text, `"prompt_limit"`)
+	_, text = r.call(t, "POST", "/ui/compile", `{"model":"`+chatModel+`","device":"npu"}`)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	require.Len(t, lines, 2, text)
+	assert.JSONEq(t, `{"status":"compiling for NPU","elapsed_s":1.5}`, lines[0])
+	assert.Contains(t, lines[1], `{"status":"success","kept":{"model":"`+chatModel+`","device":"npu:0","label":"NPU","bytes":7,`)
+	status, text = r.call(t, "POST", "/ui/compile", `{"model":"m","device":"tpu"}`)
+	assert.Equal(t, 400, status, text)
 	_, text = r.call(t, "GET", "/ui/compiled", "")
 	assert.Contains(t, text, `"again":"its driver changed (1, now 2)"`)
 	status, text = r.call(t, "DELETE", "/ui/compiled?device=npu:0", "")

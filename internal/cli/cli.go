@@ -63,7 +63,7 @@ func (p Program) root() *cobra.Command {
 	}
 	root.Flags().BoolVar(&hidden, "hidden", false, "start in the tray, without the window")
 	root.AddCommand(p.serveCommand(), p.runCommand(), openCommand(), listCommand(), psCommand(), showCommand(), stopCommand(),
-		pullCommand(), downloadsCommand(), rmCommand(), restoreCommand(), cpCommand(), createCommand(), importCommand(), verifyCommand(),
+		pullCommand(), downloadsCommand(), rmCommand(), restoreCommand(), cpCommand(), createCommand(), importCommand(), compileCommand(), verifyCommand(),
 		searchCommand(), namesCommand(), dfCommand(), moveCommand(), loginCommand(), logoutCommand(), connectCommand(),
 		versionCommand(), p.doctorCommand(), p.certifyCommand(), engineCommand())
 	return root
