@@ -112,12 +112,13 @@ var allowed = map[string][]string{
 	"internal/generate/stop":         {},
 	"internal/instance":              {"internal/disk"},
 	"internal/logs":                  {},
-	"internal/openvino":              {},
+	"internal/native":                {},
+	"internal/openvino":              {"internal/native"},
 	"internal/pipe":                  {"backend/llm", "internal/version"},
 	"internal/runtime":               {"backend/llm", "internal/disk"},
 	"internal/testenv":               {},
 	"internal/version":               {},
-	"internal/xgrammar":              {},
+	"internal/xgrammar":              {"internal/native"},
 }
 
 // wrongImports says what is not as rows have it: imports that no row allows, packages without a row, and rows without a package.

@@ -2,14 +2,14 @@ package openvino
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"signalbox/internal/native"
 )
 
 // call calls a function that returns ov_status_e and turns a failure into an *Error. op says what was tried.
@@ -46,8 +46,12 @@ func goString(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// ErrNUL is returned for text that C would cut short.
-var ErrNUL = errors.New("text contains a NUL character")
+var (
+	// ErrClosed is returned by every method of an object that has been closed.
+	ErrClosed = native.ErrClosed
+	// ErrNUL is returned for text that C would cut short.
+	ErrNUL = native.ErrNUL
+)
 
 // cString copies s for C. It is ordinary Go memory: keep it reachable while C may read it.
 func cString(s string) (*byte, error) {
@@ -57,35 +61,9 @@ func cString(s string) (*byte, error) {
 	return &append([]byte(s), 0)[0], nil
 }
 
-// ErrClosed is returned by every method of an object that has been closed.
-var ErrClosed = errors.New("used after Close")
-
-// handle is a C object that is freed once, when nobody is inside a call with it.
-type handle struct {
-	mu sync.RWMutex
-	p  uintptr // 0 once closed; guarded by mu
-}
-
-// acquire returns the object; release must follow when the call with it has returned.
-func (h *handle) acquire() (uintptr, error) {
-	h.mu.RLock()
-	if h.p == 0 {
-		h.mu.RUnlock()
-		return 0, ErrClosed
-	}
-	return h.p, nil
-}
-
-func (h *handle) release() { h.mu.RUnlock() }
-
-// close frees the object with the C function free.
-func (h *handle) close(l *Library, free uintptr) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.p != 0 {
-		l.callVoid(free, h.p)
-		h.p = 0
-	}
+// freeing is how a C function frees an object.
+func (l *Library) freeing(fn uintptr) func(uintptr) {
+	return func(object uintptr) { l.callVoid(fn, object) }
 }
 
 // Error is a failure that OpenVINO reported.

@@ -1,11 +1,15 @@
 package openvino
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"signalbox/internal/native"
+)
 
 // CompiledModel is a model ready to run on a device.
 type CompiledModel struct {
-	lib *Library
-	handle
+	lib    *Library
+	handle native.Handle
 }
 
 // Port is an input or an output of a model.
@@ -32,11 +36,11 @@ func (c *CompiledModel) Outputs() ([]Port, error) {
 }
 
 func (c *CompiledModel) ports(size, at uintptr) ([]Port, error) {
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	var n uintptr
 	if err := c.lib.call("count a model's ports", size, p, uintptr(unsafe.Pointer(&n))); err != nil {
 		return nil, err
@@ -114,11 +118,11 @@ func (c *CompiledModel) Property(key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return "", err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	var value *byte
 	err = c.lib.call("read "+key, c.lib.fn.compiledProperty, p, uintptr(unsafe.Pointer(k)), uintptr(unsafe.Pointer(&value)))
 	if err != nil {
@@ -132,13 +136,13 @@ func (c *CompiledModel) Property(key string) (string, error) {
 //
 // ov_status_e ov_compiled_model_create_infer_request(const ov_compiled_model_t*, ov_infer_request_t** infer_request)
 func (c *CompiledModel) NewRequest() (*Request, error) {
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	r := &Request{lib: c.lib}
-	if err := c.lib.call("create an infer request", c.lib.fn.createRequest, p, uintptr(unsafe.Pointer(&r.p))); err != nil {
+	if err := c.lib.call("create an infer request", c.lib.fn.createRequest, p, uintptr(unsafe.Pointer(r.handle.Out()))); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -147,4 +151,4 @@ func (c *CompiledModel) NewRequest() (*Request, error) {
 // Close frees the compiled model. Requests made from it stay usable until they are closed.
 //
 // void ov_compiled_model_free(ov_compiled_model_t* compiled_model)
-func (c *CompiledModel) Close() { c.close(c.lib, c.lib.fn.compiledFree) }
+func (c *CompiledModel) Close() { c.handle.Close(c.lib.freeing(c.lib.fn.compiledFree)) }

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"unsafe"
+
+	"signalbox/internal/native"
 )
 
 // Core knows the devices, reads models and compiles them.
 type Core struct {
-	lib *Library
-	handle
+	lib    *Library
+	handle native.Handle
 }
 
 // NewCore makes a Core and loads the CPU's plugin. Other plugins are loaded when their device is first used.
@@ -17,7 +19,7 @@ type Core struct {
 // ov_status_e ov_core_create(ov_core_t** core)
 func (l *Library) NewCore() (*Core, error) {
 	c := &Core{lib: l}
-	if err := l.call("start OpenVINO", l.fn.coreCreate, uintptr(unsafe.Pointer(&c.p))); err != nil {
+	if err := l.call("start OpenVINO", l.fn.coreCreate, uintptr(unsafe.Pointer(c.handle.Out()))); err != nil {
 		return nil, err
 	}
 	err := keepSignalStack(func() error {
@@ -46,11 +48,11 @@ func (c *Core) AddTokenizers() error {
 	if err != nil {
 		return err
 	}
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	return c.lib.call("load the tokenizers from "+file, c.lib.fn.addExtension, p, uintptr(unsafe.Pointer(path)))
 }
 
@@ -67,11 +69,11 @@ func (c *Core) SetProperties(device string, properties Properties) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	return c.lib.call("set properties of "+device, c.lib.fn.setProperties, p, uintptr(unsafe.Pointer(name)),
 		uintptr(len(properties)), uintptr(unsafe.Pointer(&array[0])))
 }
@@ -88,11 +90,11 @@ func (c *Core) Property(device, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return "", err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	var value *byte
 	err = c.lib.call("read "+key+" of "+device, c.lib.fn.getProperty, p, uintptr(unsafe.Pointer(name)),
 		uintptr(unsafe.Pointer(k)), uintptr(unsafe.Pointer(&value)))
@@ -105,7 +107,7 @@ func (c *Core) Property(device, key string) (string, error) {
 // Close frees the core.
 //
 // void ov_core_free(ov_core_t* core)
-func (c *Core) Close() { c.close(c.lib, c.lib.fn.coreFree) }
+func (c *Core) Close() { c.handle.Close(c.lib.freeing(c.lib.fn.coreFree)) }
 
 // Compile prepares model for device. It can take minutes and cannot be interrupted.
 //
@@ -120,19 +122,19 @@ func (c *Core) Compile(model *Model, device string, properties Properties) (*Com
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer c.release()
-	m, err := model.acquire()
+	defer c.handle.Release()
+	m, err := model.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer model.release()
+	defer model.handle.Release()
 	out := &CompiledModel{lib: c.lib}
 	err = c.lib.call("compile for "+device, c.lib.fn.compile, p, m, uintptr(unsafe.Pointer(name)),
-		uintptr(len(properties)), uintptr(unsafe.Pointer(&array[0])), uintptr(unsafe.Pointer(&out.p)))
+		uintptr(len(properties)), uintptr(unsafe.Pointer(&array[0])), uintptr(unsafe.Pointer(out.handle.Out())))
 	if err != nil {
 		return nil, err
 	}

@@ -46,11 +46,11 @@ func (c *Core) Describe(id string) Device {
 }
 
 func (c *Core) deviceIDs() ([]string, error) {
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	list := new(deviceList)
 	if err := c.lib.call("list the devices", c.lib.fn.availableDevices, p, uintptr(unsafe.Pointer(list))); err != nil {
 		return nil, err

@@ -1,16 +1,16 @@
 package openvino
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"signalbox/internal/native"
 )
 
 // supported is the release line whose C API this package was written for: enumerations have changed between lines before.
@@ -23,28 +23,15 @@ type Library struct {
 	fn      functions
 }
 
-var (
-	loadMu sync.Mutex
-	loaded = map[string]*Library{} // by absolute folder; guarded by loadMu
-)
+var libraries native.Libraries[Library]
 
 // Load opens the libraries below dir, the folder that holds openvino/libs and openvino_tokenizers/lib.
 // Loading the same folder again gives the same Library. The error says what is missing and where it was looked for.
 func Load(dir string) (*Library, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, fmt.Errorf("load OpenVINO: %w", err)
-	}
-	loadMu.Lock()
-	defer loadMu.Unlock()
-	if lib := loaded[dir]; lib != nil {
-		return lib, nil
-	}
-	lib, err := load(dir)
+	lib, err := libraries.Get(dir, load)
 	if err != nil {
 		return nil, fmt.Errorf("load OpenVINO from %s: %w", dir, err)
 	}
-	loaded[dir] = lib
 	return lib, nil
 }
 
@@ -53,12 +40,12 @@ func load(dir string) (*Library, error) {
 	if err != nil {
 		return nil, err
 	}
-	handle, err := open(path)
+	handle, err := native.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", filepath.Base(path), err)
 	}
 	lib := &Library{dir: dir}
-	if err := lib.fn.bind(handle); err != nil {
+	if err := native.Bind(handle, lib.fn.names()); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	lib.fn.bindPass(handle, path)
@@ -152,24 +139,6 @@ func (f *functions) names() map[string]*uintptr {
 		"ov_tensor_get_byte_size":   &f.tensorBytes,
 		"ov_port_get_partial_shape": &f.portShape, "ov_partial_shape_free": &f.partialShapeFree,
 	}
-}
-
-// bind looks every function up and names all that are missing in one error.
-func (f *functions) bind(handle uintptr) error {
-	var missing []string
-	for name, address := range f.names() {
-		found, err := symbol(handle, name)
-		if err != nil || found == 0 {
-			missing = append(missing, name)
-			continue
-		}
-		*address = found
-	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		return errors.New("not the C API this program was built for: no " + strings.Join(missing, ", "))
-	}
-	return nil
 }
 
 // callVoid calls a function that returns nothing, as the _free functions do.

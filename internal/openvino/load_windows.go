@@ -13,16 +13,6 @@ const (
 	readModelSymbol = "ov_core_read_model_unicode"
 )
 
-// open loads by absolute path, and looks for the library's own needs next to it, never in the working directory.
-func open(path string) (uintptr, error) {
-	handle, err := windows.LoadLibraryEx(path, 0, windows.LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR|windows.LOAD_LIBRARY_SEARCH_SYSTEM32)
-	return uintptr(handle), err
-}
-
-func symbol(handle uintptr, name string) (uintptr, error) {
-	return windows.GetProcAddress(windows.Handle(handle), name)
-}
-
 // pathArg is path as ov_core_read_model_unicode takes it.
 func pathArg(path string) (*byte, error) {
 	wide, err := windows.UTF16PtrFromString(path)

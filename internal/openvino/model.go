@@ -3,13 +3,15 @@ package openvino
 import (
 	"fmt"
 	"unsafe"
+
+	"signalbox/internal/native"
 )
 
 // Model is a model that has been read and not yet compiled.
 type Model struct {
 	lib     *Library
 	weights *Tensor // what the model's constants point into; nil when it was read from files
-	handle
+	handle  native.Handle
 }
 
 // ReadModel reads a model from its file. weights is the file of its constants; empty: the one that belongs to path.
@@ -27,14 +29,14 @@ func (c *Core) ReadModel(path, weights string) (*Model, error) {
 			return nil, fmt.Errorf("read %q: %w", weights, err)
 		}
 	}
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	m := &Model{lib: c.lib}
 	err = c.lib.call("read "+path, c.lib.fn.readModel, p, uintptr(unsafe.Pointer(xml)), uintptr(unsafe.Pointer(bin)),
-		uintptr(unsafe.Pointer(&m.p)))
+		uintptr(unsafe.Pointer(m.handle.Out())))
 	if err != nil {
 		return nil, err
 	}
@@ -49,19 +51,19 @@ func (c *Core) ReadModelXML(xml []byte, weights *Tensor) (*Model, error) {
 	if len(xml) == 0 {
 		return nil, fmt.Errorf("read a model from memory: no text")
 	}
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer c.release()
-	w, err := weights.acquire()
+	defer c.handle.Release()
+	w, err := weights.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer weights.release()
+	defer weights.handle.Release()
 	m := &Model{lib: c.lib, weights: weights}
 	err = c.lib.call("read a model from memory", c.lib.fn.readModelMemory, p, uintptr(unsafe.Pointer(&xml[0])),
-		uintptr(len(xml)), w, uintptr(unsafe.Pointer(&m.p)))
+		uintptr(len(xml)), w, uintptr(unsafe.Pointer(m.handle.Out())))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +74,7 @@ func (c *Core) ReadModelXML(xml []byte, weights *Tensor) (*Model, error) {
 //
 // void ov_model_free(ov_model_t* model)
 func (m *Model) Close() {
-	m.close(m.lib, m.lib.fn.modelFree)
+	m.handle.Close(m.lib.freeing(m.lib.fn.modelFree))
 	if m.weights != nil {
 		m.weights.Close()
 	}

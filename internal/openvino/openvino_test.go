@@ -84,7 +84,7 @@ func TestForeignLibraryIsOneClearError(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(name, data, 0o644))
 	_, err = openvino.Load(dir)
-	require.ErrorContains(t, err, "not the C API this program was built for")
+	require.ErrorContains(t, err, "not the version this program was built for")
 	assert.ErrorContains(t, err, "ov_core_create")
 }
 

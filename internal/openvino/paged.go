@@ -25,11 +25,11 @@ func (m *Model) PageAttention() error {
 		return err
 	}
 	fn := &m.lib.fn
-	p, err := m.acquire()
+	p, err := m.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer m.release()
+	defer m.handle.Release()
 	object := make([]uintptr, passWords)
 	var pinner runtime.Pinner
 	pinner.Pin(&object[0])

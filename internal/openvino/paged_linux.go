@@ -1,6 +1,10 @@
 package openvino
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"signalbox/internal/native"
+)
 
 // The pass in the C++ ABI of GCC.
 const (
@@ -10,8 +14,8 @@ const (
 
 // bindPass looks the pass up: what the C library depends on is found through it.
 func (f *functions) bindPass(library uintptr, _ string) {
-	f.passCreate, _ = symbol(library, passCreateSymbol)
-	f.passRun, _ = symbol(library, passRunSymbol)
+	f.passCreate, _ = native.Symbol(library, passCreateSymbol)
+	f.passRun, _ = native.Symbol(library, passRunSymbol)
 }
 
 // passDestroy is the destructor, the first entry of the virtual table.

@@ -1,6 +1,10 @@
 package openvino
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"signalbox/internal/native"
+)
 
 // The pass in the C++ ABI of Visual C++.
 const (
@@ -11,13 +15,13 @@ const (
 
 // bindPass looks the pass up in the library that the C library, at path, depends on: it is loaded already.
 func (f *functions) bindPass(_ uintptr, path string) {
-	library, err := open(filepath.Join(filepath.Dir(path), "openvino.dll"))
+	library, err := native.Open(filepath.Join(filepath.Dir(path), "openvino.dll"))
 	if err != nil {
 		return
 	}
-	create, _ := symbol(library, passCreateSymbol)
-	run, _ := symbol(library, passRunSymbol)
-	if f.destroy, _ = symbol(library, passDestroySymbol); f.destroy != 0 {
+	create, _ := native.Symbol(library, passCreateSymbol)
+	run, _ := native.Symbol(library, passRunSymbol)
+	if f.destroy, _ = native.Symbol(library, passDestroySymbol); f.destroy != 0 {
 		f.passCreate, f.passRun = create, run
 	}
 }

@@ -1,11 +1,15 @@
 package openvino
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"signalbox/internal/native"
+)
 
 // Request runs a compiled model: set the inputs, Infer, read the outputs.
 type Request struct {
-	lib *Library
-	handle
+	lib    *Library
+	handle native.Handle
 }
 
 // SetTensor makes tensor the input or output called name.
@@ -16,16 +20,16 @@ func (r *Request) SetTensor(name string, tensor *Tensor) error {
 	if err != nil {
 		return err
 	}
-	p, err := r.acquire()
+	p, err := r.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer r.release()
-	t, err := tensor.acquire()
+	defer r.handle.Release()
+	t, err := tensor.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer tensor.release()
+	defer tensor.handle.Release()
 	return r.lib.call("set "+name, r.lib.fn.setTensor, p, uintptr(unsafe.Pointer(n)), t)
 }
 
@@ -33,16 +37,16 @@ func (r *Request) SetTensor(name string, tensor *Tensor) error {
 //
 // ov_status_e ov_infer_request_set_input_tensor_by_index(ov_infer_request_t*, const size_t idx, const ov_tensor_t* tensor)
 func (r *Request) SetInput(index int, tensor *Tensor) error {
-	p, err := r.acquire()
+	p, err := r.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer r.release()
-	t, err := tensor.acquire()
+	defer r.handle.Release()
+	t, err := tensor.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer tensor.release()
+	defer tensor.handle.Release()
 	return r.lib.call("set an input", r.lib.fn.setInputAt, p, uintptr(index), t)
 }
 
@@ -50,11 +54,11 @@ func (r *Request) SetInput(index int, tensor *Tensor) error {
 //
 // ov_status_e ov_infer_request_infer(ov_infer_request_t* infer_request)
 func (r *Request) Infer() error {
-	p, err := r.acquire()
+	p, err := r.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer r.release()
+	defer r.handle.Release()
 	return r.lib.call("run the model", r.lib.fn.infer, p)
 }
 
@@ -66,13 +70,13 @@ func (r *Request) Tensor(name string) (*Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.acquire()
+	p, err := r.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer r.release()
+	defer r.handle.Release()
 	t := &Tensor{lib: r.lib}
-	err = r.lib.call("read "+name, r.lib.fn.getTensor, p, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(&t.p)))
+	err = r.lib.call("read "+name, r.lib.fn.getTensor, p, uintptr(unsafe.Pointer(n)), uintptr(unsafe.Pointer(t.handle.Out())))
 	if err != nil {
 		return nil, err
 	}
@@ -83,13 +87,13 @@ func (r *Request) Tensor(name string) (*Tensor, error) {
 //
 // ov_status_e ov_infer_request_get_output_tensor_by_index(const ov_infer_request_t*, const size_t idx, ov_tensor_t** tensor)
 func (r *Request) Output(index int) (*Tensor, error) {
-	p, err := r.acquire()
+	p, err := r.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer r.release()
+	defer r.handle.Release()
 	t := &Tensor{lib: r.lib}
-	err = r.lib.call("read an output", r.lib.fn.getOutputAt, p, uintptr(index), uintptr(unsafe.Pointer(&t.p)))
+	err = r.lib.call("read an output", r.lib.fn.getOutputAt, p, uintptr(index), uintptr(unsafe.Pointer(t.handle.Out())))
 	if err != nil {
 		return nil, err
 	}
@@ -99,4 +103,4 @@ func (r *Request) Output(index int) (*Tensor, error) {
 // Close frees the request and its state.
 //
 // void ov_infer_request_free(ov_infer_request_t* infer_request)
-func (r *Request) Close() { r.close(r.lib, r.lib.fn.requestFree) }
+func (r *Request) Close() { r.handle.Close(r.lib.freeing(r.lib.fn.requestFree)) }

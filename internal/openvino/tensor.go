@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"signalbox/internal/native"
 )
 
 // ElementType is the type of a tensor's elements (ov_element_type_e).
@@ -50,8 +52,8 @@ func TypeOf[T Element]() ElementType {
 
 // Tensor is an array of numbers or strings in OpenVINO's memory.
 type Tensor struct {
-	lib *Library
-	handle
+	lib    *Library
+	handle native.Handle
 }
 
 // maxElements bounds tensors, so that sizes computed from them cannot wrap.
@@ -84,7 +86,7 @@ func (l *Library) NewTensor(typ ElementType, dims ...int64) (*Tensor, error) {
 		return nil, err
 	}
 	t := &Tensor{lib: l}
-	err := l.tensorCreate(typ, uintptr(len(dims)), uintptr(unsafe.Pointer(first(dims))), uintptr(unsafe.Pointer(&t.p)))
+	err := l.tensorCreate(typ, uintptr(len(dims)), uintptr(unsafe.Pointer(first(dims))), uintptr(unsafe.Pointer(t.handle.Out())))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +109,7 @@ func (l *Library) NewStrings(text ...string) (*Tensor, error) {
 	dims := []int64{int64(len(text))}
 	t := &Tensor{lib: l}
 	err := l.tensorStrings(uintptr(unsafe.Pointer(&array[0])), uintptr(len(array)), 1,
-		uintptr(unsafe.Pointer(&dims[0])), uintptr(unsafe.Pointer(&t.p)))
+		uintptr(unsafe.Pointer(&dims[0])), uintptr(unsafe.Pointer(t.handle.Out())))
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +121,11 @@ func (t *Tensor) Reshape(dims ...int64) error {
 	if err := checkDims(dims); err != nil {
 		return err
 	}
-	p, err := t.acquire()
+	p, err := t.handle.Acquire()
 	if err != nil {
 		return err
 	}
-	defer t.release()
+	defer t.handle.Release()
 	return t.lib.tensorReshape(p, uintptr(len(dims)), uintptr(unsafe.Pointer(first(dims))))
 }
 
@@ -131,11 +133,11 @@ func (t *Tensor) Reshape(dims ...int64) error {
 //
 // ov_status_e ov_tensor_get_element_type(const ov_tensor_t* tensor, ov_element_type_e* type)
 func (t *Tensor) Type() (ElementType, error) {
-	p, err := t.acquire()
+	p, err := t.handle.Acquire()
 	if err != nil {
 		return 0, err
 	}
-	defer t.release()
+	defer t.handle.Release()
 	var typ ElementType
 	err = t.lib.call("read a tensor's type", t.lib.fn.tensorType, p, uintptr(unsafe.Pointer(&typ)))
 	return typ, err
@@ -145,11 +147,11 @@ func (t *Tensor) Type() (ElementType, error) {
 //
 // ov_status_e ov_tensor_get_size(const ov_tensor_t* tensor, size_t* elements_size)
 func (t *Tensor) Len() (int, error) {
-	p, err := t.acquire()
+	p, err := t.handle.Acquire()
 	if err != nil {
 		return 0, err
 	}
-	defer t.release()
+	defer t.handle.Release()
 	var n uintptr
 	err = t.lib.call("read a tensor's size", t.lib.fn.tensorSize, p, uintptr(unsafe.Pointer(&n)))
 	return int(n), err
@@ -160,11 +162,11 @@ func (t *Tensor) Len() (int, error) {
 // ov_status_e ov_tensor_get_shape(const ov_tensor_t* tensor, ov_shape_t* shape)
 // ov_status_e ov_shape_free(ov_shape_t* shape)
 func (t *Tensor) Shape() ([]int64, error) {
-	p, err := t.acquire()
+	p, err := t.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer t.release()
+	defer t.handle.Release()
 	shape := new(struct {
 		rank int64
 		dims *int64
@@ -180,7 +182,7 @@ func (t *Tensor) Shape() ([]int64, error) {
 // Close frees the tensor. Slices that Data gave are dead from then on.
 //
 // void ov_tensor_free(ov_tensor_t* tensor)
-func (t *Tensor) Close() { t.close(t.lib, t.lib.fn.tensorFree) }
+func (t *Tensor) Close() { t.handle.Close(t.lib.freeing(t.lib.fn.tensorFree)) }
 
 // Data shows the tensor's elements in place. The slice lives until the tensor is closed or reshaped; that of an output
 // tensor also only until its request's next Infer. It is an error when T is not the tensor's type.
@@ -198,11 +200,11 @@ func Data[T Element](t *Tensor) ([]T, error) {
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	p, err := t.acquire()
+	p, err := t.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer t.release()
+	defer t.handle.Release()
 	var data *T
 	if err := t.lib.call("read a tensor's data", t.lib.fn.tensorData, p, uintptr(unsafe.Pointer(&data))); err != nil {
 		return nil, err
@@ -214,11 +216,11 @@ func Data[T Element](t *Tensor) ([]T, error) {
 //
 // ov_status_e ov_tensor_get_byte_size(const ov_tensor_t* tensor, size_t* byte_size)
 func (t *Tensor) Bytes() ([]byte, error) {
-	p, err := t.acquire()
+	p, err := t.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer t.release()
+	defer t.handle.Release()
 	var n uintptr
 	if err := t.lib.call("read a tensor's size", t.lib.fn.tensorBytes, p, uintptr(unsafe.Pointer(&n))); err != nil || n == 0 {
 		return nil, err

@@ -1,20 +1,21 @@
 package xgrammar
 
 import (
-	"errors"
 	"runtime"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
+
+	"signalbox/internal/native"
 )
 
-// ErrClosed is returned by every method of an object that has been closed.
-var ErrClosed = errors.New("used after Close")
-
-// ErrNUL is returned for text that the library would cut short.
-var ErrNUL = errors.New("text contains a NUL character")
+var (
+	// ErrClosed is returned by every method of an object that has been closed.
+	ErrClosed = native.ErrClosed
+	// ErrNUL is returned for text that the library would cut short.
+	ErrNUL = native.ErrNUL
+)
 
 // Error is a failure that the library reported.
 type Error struct {
@@ -94,31 +95,4 @@ func (l *Library) make(op string, fn uintptr, args ...value) (uintptr, error) {
 		return 0, &Error{Op: op, Kind: "TypeError", Text: "the library returned no object"}
 	}
 	return uintptr(result.bits), nil
-}
-
-// handle is an object of the library that is released once, when nobody is inside a call with it.
-type handle struct {
-	mu sync.RWMutex
-	p  uintptr // 0 once closed; guarded by mu
-}
-
-// acquire returns the object; release must follow when the call with it has returned.
-func (h *handle) acquire() (uintptr, error) {
-	h.mu.RLock()
-	if h.p == 0 {
-		h.mu.RUnlock()
-		return 0, ErrClosed
-	}
-	return h.p, nil
-}
-
-func (h *handle) release() { h.mu.RUnlock() }
-
-func (h *handle) close(l *Library) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.p != 0 {
-		l.free(h.p)
-		h.p = 0
-	}
 }

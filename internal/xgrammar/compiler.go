@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"unsafe"
+
+	"signalbox/internal/native"
 )
 
 // Vocabulary tells the library which bytes each token stands for.
@@ -16,9 +18,9 @@ type Vocabulary struct {
 
 // Tokenizer is a vocabulary, prepared for compiling.
 type Tokenizer struct {
-	lib  *Library
-	size int
-	handle
+	lib    *Library
+	size   int
+	handle native.Handle
 }
 
 // NewTokenizer prepares a vocabulary: tens of milliseconds for 50,000 tokens.
@@ -48,7 +50,9 @@ func (l *Library) NewTokenizer(v Vocabulary) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tokenizer{lib: l, size: size, handle: handle{p: p}}, nil
+	out := &Tokenizer{lib: l, size: size}
+	out.handle.Set(p)
+	return out, nil
 }
 
 // byteArrays makes an array object of byte strings.
@@ -85,7 +89,7 @@ func (l *Library) integers(list []int32) (uintptr, error) {
 func (t *Tokenizer) MaskWords() int { return (t.size + 31) / 32 }
 
 // Close releases the vocabulary. Compilers made from it go on.
-func (t *Tokenizer) Close() { t.close(t.lib) }
+func (t *Tokenizer) Close() { t.handle.Close(t.lib.free) }
 
 // CompilerOptions bound what compiling may take.
 type CompilerOptions struct {
@@ -96,24 +100,26 @@ type CompilerOptions struct {
 
 // Compiler turns grammars into what a Matcher runs. Equal grammars are compiled once, as long as the cache keeps them.
 type Compiler struct {
-	lib  *Library
-	size int
-	handle
+	lib    *Library
+	size   int
+	handle native.Handle
 }
 
 // NewCompiler makes a compiler for the vocabulary.
 func (t *Tokenizer) NewCompiler(o CompilerOptions) (*Compiler, error) {
-	info, err := t.acquire()
+	info, err := t.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer t.release()
+	defer t.handle.Release()
 	p, err := t.lib.make("make a grammar compiler", t.lib.compiler[construct], object(info),
 		integer(int64(max(o.Threads, 1))), boolean(o.CacheBytes > 0), integer(max(o.CacheBytes, 0)), boolean(o.Lazy))
 	if err != nil {
 		return nil, err
 	}
-	return &Compiler{lib: t.lib, size: t.size, handle: handle{p: p}}, nil
+	out := &Compiler{lib: t.lib, size: t.size}
+	out.handle.Set(p)
+	return out, nil
 }
 
 // JSONFormat says how JSON may be laid out.
@@ -182,49 +188,51 @@ func (c *Compiler) compileText(op, method string, args ...string) (*Grammar, err
 }
 
 func (c *Compiler) compile(op, method string, args ...value) (*Grammar, error) {
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	made, err := c.lib.make(op, c.lib.compiler[method], append([]value{object(p)}, args...)...)
 	if err != nil {
 		return nil, err
 	}
-	return &Grammar{lib: c.lib, size: c.size, handle: handle{p: made}}, nil
+	out := &Grammar{lib: c.lib, size: c.size}
+	out.handle.Set(made)
+	return out, nil
 }
 
 // CacheBytes is the size of the grammars that are kept.
 func (c *Compiler) CacheBytes() (int64, error) {
-	p, err := c.acquire()
+	p, err := c.handle.Acquire()
 	if err != nil {
 		return 0, err
 	}
-	defer c.release()
+	defer c.handle.Release()
 	v, err := c.lib.call("read the size of the grammar cache", c.lib.compiler["get_cache_size_bytes"], object(p))
 	return int64(v.bits), err
 }
 
 // Close releases the compiler and its cache. It waits for a compile that runs. Grammars made by it go on.
-func (c *Compiler) Close() { c.close(c.lib) }
+func (c *Compiler) Close() { c.handle.Close(c.lib.free) }
 
 // Grammar is a compiled grammar. It does not change: many matchers may run it.
 type Grammar struct {
-	lib  *Library
-	size int
-	handle
+	lib    *Library
+	size   int
+	handle native.Handle
 }
 
 // Bytes is the memory that the grammar takes.
 func (g *Grammar) Bytes() (int64, error) {
-	p, err := g.acquire()
+	p, err := g.handle.Acquire()
 	if err != nil {
 		return 0, err
 	}
-	defer g.release()
+	defer g.handle.Release()
 	v, err := g.lib.call("read the size of a grammar", g.lib.grammar["memory_size_bytes"], object(p))
 	return int64(v.bits), err
 }
 
 // Close releases the grammar. Matchers made from it go on.
-func (g *Grammar) Close() { g.close(g.lib) }
+func (g *Grammar) Close() { g.handle.Close(g.lib.free) }

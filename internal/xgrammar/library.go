@@ -1,14 +1,12 @@
 package xgrammar
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
 	"unsafe"
+
+	"signalbox/internal/native"
 )
 
 // Library is xgrammar, loaded into this process. It is never unloaded: it keeps registries of its own.
@@ -23,28 +21,18 @@ type Library struct {
 // methods are the functions of a class by name.
 type methods map[string]uintptr
 
-var (
-	loadMu sync.Mutex
-	loaded = map[string]*Library{} // by absolute folder; guarded by loadMu
-)
+var libraries native.Libraries[Library]
 
 // Load opens the libraries below dir, the folder that holds tvm_ffi/lib and xgrammar. Loading the same folder again gives
 // the same Library. The error says what is missing and where it was looked for.
 func Load(dir string) (*Library, error) {
-	dir, err := filepath.Abs(dir)
+	lib, err := libraries.Get(dir, func(dir string) (*Library, error) {
+		lib := &Library{dir: dir}
+		return lib, lib.load()
+	})
 	if err != nil {
-		return nil, fmt.Errorf("load xgrammar: %w", err)
-	}
-	loadMu.Lock()
-	defer loadMu.Unlock()
-	if lib := loaded[dir]; lib != nil {
-		return lib, nil
-	}
-	lib := &Library{dir: dir}
-	if err := lib.load(); err != nil {
 		return nil, fmt.Errorf("load xgrammar from %s: %w", dir, err)
 	}
-	loaded[dir] = lib
 	return lib, nil
 }
 
@@ -56,7 +44,7 @@ func (l *Library) load() error {
 	if err != nil {
 		return err
 	}
-	if err := l.fn.bind(ffi); err != nil {
+	if err := native.Bind(ffi, l.fn.names()); err != nil {
 		return fmt.Errorf("%s: %w", ffiLibrary, err)
 	}
 	if _, err := openIn(filepath.Join(l.dir, "xgrammar"), grammarLibrary); err != nil {
@@ -73,7 +61,7 @@ func openIn(dir, name string) (uintptr, error) {
 	if _, err := os.Stat(path); err != nil {
 		return 0, fmt.Errorf("the native runtime is missing: %w", err)
 	}
-	handle, err := open(path)
+	handle, err := native.Open(path)
 	if err != nil {
 		return 0, fmt.Errorf("open %s: %w", name, err)
 	}
@@ -85,30 +73,11 @@ type functions struct {
 	call, global, typeIndex, typeInfo, raised, decRef uintptr
 }
 
-// bind looks every function up and names all that are missing in one error.
-func (f *functions) bind(handle uintptr) error {
-	var missing []string
-	for name, address := range map[string]*uintptr{
+func (f *functions) names() map[string]*uintptr {
+	return map[string]*uintptr{
 		"TVMFFIFunctionCall": &f.call, "TVMFFIFunctionGetGlobal": &f.global, "TVMFFITypeKeyToIndex": &f.typeIndex,
 		"TVMFFIGetTypeInfo": &f.typeInfo, "TVMFFIErrorMoveFromRaised": &f.raised, "TVMFFIObjectDecRef": &f.decRef,
-	} {
-		found, err := symbol(handle, name)
-		if err != nil || found == 0 {
-			missing = append(missing, name)
-			continue
-		}
-		*address = found
 	}
-	return lacks(missing)
-}
-
-// lacks is the error for names that a library does not have, nil for none.
-func lacks(missing []string) error {
-	if len(missing) == 0 {
-		return nil
-	}
-	slices.Sort(missing)
-	return errors.New("not the version this program was built for: no " + strings.Join(missing, ", "))
 }
 
 // construct is the method that makes an object of a class.
@@ -144,7 +113,7 @@ func (l *Library) reflect() error {
 			}
 		}
 	}
-	return lacks(missing)
+	return native.Lacks(missing)
 }
 
 // int TVMFFIFunctionGetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle* out)
@@ -154,7 +123,7 @@ func (l *Library) globalFunction(name string) (uintptr, error) {
 	out := new(uintptr)
 	err := l.native("find "+name, l.fn.global, uintptr(lent.bytes([]byte(name)).bits), uintptr(unsafe.Pointer(out)))
 	if err == nil && *out == 0 {
-		err = lacks([]string{name})
+		err = native.Lacks([]string{name})
 	}
 	return *out, err
 }
@@ -190,7 +159,7 @@ func (l *Library) methodsOf(class string) (methods, error) {
 	}
 	info := (*typeInfo)(l.pointer(l.fn.typeInfo, uintptr(*index)))
 	if info == nil || info.key.String() != class {
-		return nil, lacks([]string{class})
+		return nil, native.Lacks([]string{class})
 	}
 	found := methods{}
 	for i := range unsafe.Slice(info.method, info.methods) {

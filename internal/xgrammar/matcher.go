@@ -27,11 +27,11 @@ type frame struct {
 
 // NewMatcher begins an answer.
 func (g *Grammar) NewMatcher() (*Matcher, error) {
-	p, err := g.acquire()
+	p, err := g.handle.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer g.release()
+	defer g.handle.Release()
 	const unlimited = -1 // rollback; the library ignores it nowadays
 	made, err := g.lib.make("begin a grammar", g.lib.matcher[construct], object(p), none(), boolean(false), integer(unlimited), none())
 	if err != nil {
