@@ -1,6 +1,0 @@
-package backend
-
-import "syscall"
-
-// WSAEADDRINUSE: Go's syscall.EADDRINUSE is an invention on Windows, which no call returns.
-const errAddressInUse = syscall.Errno(10048)
