@@ -34,6 +34,7 @@ func portHolder(port int) (name string, pid int, ok bool) {
 	return "", 0, false
 }
 
+// listening are the inodes of the sockets that listen on a port, from one of the kernel's tables.
 func listening(table string, port int) (inodes []string) {
 	f, err := os.Open(table)
 	if err != nil {

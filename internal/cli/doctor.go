@@ -63,7 +63,7 @@ func (p Program) examine(ctx context.Context) []doctor.Finding {
 		return []doctor.Finding{{What: "folders", Says: err.Error()}}
 	}
 	settings, warning := config.Load(d.Settings())
-	findings := []doctor.Finding{{What: "settings", OK: warning == "", Says: cmp.Or(warning, d.Settings()+" is in order.")}}
+	findings := []doctor.Finding{settingsFile(d.Settings(), warning)}
 
 	own := cmp.Or(settings.ModelsDir, d.Models())
 	findings = append(findings, space(d.Data, own)...)
@@ -79,6 +79,15 @@ func (p Program) examine(ctx context.Context) []doctor.Finding {
 	findings = append(findings, notPaged(generate.ListNotPaged(d.Compiled()))...)
 	findings = append(findings, library(own, dirs.Beside("models"))...)
 	return append(findings, port(ctx, settings))
+}
+
+// settingsFile tells where the settings are, and what is wrong with them.
+func settingsFile(path, warning string) doctor.Finding {
+	says := path + " is in order."
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		says = "All settings have their defaults: there is no " + path + " yet."
+	}
+	return doctor.Finding{What: "settings", OK: warning == "", Says: cmp.Or(warning, says)}
 }
 
 // devices asks the running Signalbox, or starts an engine to look.

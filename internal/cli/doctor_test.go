@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -43,4 +45,16 @@ func TestDoctorsHelpForADamagedModelIsACommandThatWorksForIt(t *testing.T) {
 	assert.Equal(t, "signalbox verify --repair qwen3:8b", mend(models.Model{Name: "qwen3:8b", Source: "OpenVINO/Qwen3-8B-int4-cw-ov"}))
 	assert.Equal(t, "signalbox rm mine", mend(models.Model{Name: "mine"}), "nobody knows where its files came from")
 	assert.Contains(t, mend(models.Model{Name: "smollm2:135m", Source: "x/y", ReadOnly: true}), "install Signalbox again")
+}
+
+func TestDoctorSaysWhereTheSettingsAreAndWhetherThereAreAny(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings.json")
+	f := settingsFile(path, "")
+	assert.True(t, f.OK)
+	assert.Equal(t, "All settings have their defaults: there is no "+path+" yet.", f.Says)
+	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o600))
+	assert.Equal(t, path+" is in order.", settingsFile(path, "").Says)
+	f = settingsFile(path, "it is damaged")
+	assert.False(t, f.OK)
+	assert.Equal(t, "it is damaged", f.Says)
 }

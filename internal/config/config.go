@@ -28,7 +28,7 @@ import (
 type Settings struct {
 	Port         int      `json:"port"`                    // of the API server; 0 picks a free one
 	KeepAlive    Duration `json:"keep_alive"`              // how long an unused model stays loaded; negative: for ever
-	DefaultModel string   `json:"default_model"`           // the window's choice for a new chat; empty: the first
+	DefaultModel string   `json:"default_model"`           // the window's choice for a new chat; empty: that of the last chat
 	Theme        string   `json:"theme"`                   // "system", "light" or "dark"
 	Preference   []string `json:"preference"`              // device classes, best first
 	Origins      []string `json:"origins"`                 // browser origins allowed beside the usual ones

@@ -12,10 +12,10 @@ import (
 
 // Dirs are the folders of one user's Signalbox. All are made with mode 0700 by Make.
 type Dirs struct {
-	Config string // settings.json
-	Data   string // models/, runtime/, journal.db
-	State  string // instance.json, lock, logs/
-	Cache  string // compile caches
+	Config string // settings.json, hub-tokens.json
+	Data   string // models/, runtime/, journal.db, cards.json, known.json
+	State  string // the lock and what it says of its owner, the window's size, logs/
+	Cache  string // compiled/
 }
 
 // Find returns the folders: all under SIGNALBOX_HOME where that is set, else the system's usual ones.
