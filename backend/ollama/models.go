@@ -140,11 +140,12 @@ func ShowBody(m models.Model, basename string, devices []OnDevice) []byte {
 		Capabilities []string       `json:"capabilities"`
 		ToolFormat   string         `json:"tool_format,omitempty"` // not Ollama's: how much to expect of "tools"
 		ModifiedAt   time.Time      `json:"modified_at"`
+		Digest       string         `json:"digest,omitempty"`  // as in tags
 		Devices      []OnDevice     `json:"devices,omitempty"` // not Ollama's: the one context length above is that of the most able
 		own
 	}{
 		m.License, modelfile(m), parameters(m), template(m), m.System, m.Messages, detailsOf(m), modelInfo(m, basename), capabilities(m),
-		m.ToolFormat, m.ModifiedAt, devices, ownOf(m),
+		m.ToolFormat, m.ModifiedAt, m.Digest, devices, ownOf(m),
 	})
 }
 

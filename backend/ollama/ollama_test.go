@@ -209,7 +209,7 @@ func TestR19FillInTheMiddleShowsInTheTemplate(t *testing.T) {
 }
 
 func TestModelsAreShownWithTheirParameters(t *testing.T) {
-	m := models.Model{Name: "m", Family: "qwen3", Template: "{{ x }}", Capabilities: []string{"completion"}, ModifiedAt: at, Parameters: []models.Parameter{
+	m := models.Model{Name: "m", Family: "qwen3", Template: "{{ x }}", Capabilities: []string{"completion"}, ModifiedAt: at, Digest: strings.Repeat("0a", 32), Parameters: []models.Parameter{
 		{Name: "temperature", Value: json.RawMessage("0.6")}, {Name: "stop", Value: json.RawMessage(`["<|im_end|>","<|endoftext|>"]`)},
 	}}
 	golden(t, "show.json", string(ollama.ShowBody(m, "", []ollama.OnDevice{

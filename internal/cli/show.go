@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,24 +23,7 @@ func showCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var m struct {
-				License      string            `json:"license"`
-				Parameters   string            `json:"parameters"`
-				Template     string            `json:"template"`
-				Capabilities []string          `json:"capabilities"`
-				ToolFormat   string            `json:"tool_format"`
-				Info         map[string]any    `json:"model_info"`
-				Damaged      string            `json:"damaged"`
-				Source       string            `json:"source"`
-				Revision     string            `json:"revision"`
-				NPU          models.Fitness    `json:"npu"`
-				Devices      []ollama.OnDevice `json:"devices"`
-				Details      struct {
-					Family        string `json:"family"`
-					ParameterSize string `json:"parameter_size"`
-					Quantization  string `json:"quantization_level"`
-				} `json:"details"`
-			}
+			var m modelShown
 			if err := c.get(cmd.Context(), "POST", "/api/show", map[string]any{"model": args[0]}, &m); err != nil {
 				return err
 			}
@@ -50,41 +34,7 @@ func showCommand() *cobra.Command {
 					return err
 				}
 			}
-			rows := [][]string{
-				{"  Model"},
-				{"    architecture", m.Details.Family},
-				{"    parameters", m.Details.ParameterSize},
-				{"    quantization", m.Details.Quantization},
-			}
-			for key, value := range m.Info {
-				if strings.HasSuffix(key, ".context_length") {
-					rows = append(rows, []string{"    context length", fmt.Sprint(value)})
-				}
-			}
-			if m.Source != "" {
-				rows = append(rows, []string{"    source", strings.TrimSuffix(m.Source+"@"+short(m.Revision), "@")})
-			}
-			switch {
-			case m.Damaged != "":
-				rows = append(rows, []string{"    damaged", m.Damaged})
-			case m.NPU.OK:
-				rows = append(rows, []string{"    NPU", "runs: " + m.NPU.Reason})
-			case m.NPU.Reason != "":
-				rows = append(rows, []string{"    NPU", "does not run: " + m.NPU.Reason})
-			}
-			rows = append(rows, []string{""}, []string{"  Devices"})
-			for _, d := range m.Devices {
-				rows = append(rows, []string{"    " + d.Label, onDevice(d)})
-			}
-			rows = append(rows, []string{""}, []string{"  Capabilities"})
-			for _, ability := range m.Capabilities {
-				row := []string{"    " + ability}
-				if ability == "tools" {
-					row = append(row, m.ToolFormat)
-				}
-				rows = append(rows, row)
-			}
-			return table(out, rows)
+			return table(out, m.rows())
 		},
 	}
 	cmd.Flags().BoolVar(&template, "template", false, "print the chat template")
@@ -92,6 +42,78 @@ func showCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&license, "license", false, "print the license")
 	cmd.MarkFlagsMutuallyExclusive("template", "parameters", "license")
 	return cmd
+}
+
+// modelShown is the answer of /api/show.
+type modelShown struct {
+	License      string            `json:"license"`
+	Parameters   string            `json:"parameters"`
+	Template     string            `json:"template"`
+	Capabilities []string          `json:"capabilities"`
+	ToolFormat   string            `json:"tool_format"`
+	Info         map[string]any    `json:"model_info"`
+	Digest       string            `json:"digest"`
+	Damaged      string            `json:"damaged"`
+	Source       string            `json:"source"`
+	Revision     string            `json:"revision"`
+	NPU          models.Fitness    `json:"npu"`
+	Devices      []ollama.OnDevice `json:"devices"`
+	Details      struct {
+		Family        string `json:"family"`
+		ParameterSize string `json:"parameter_size"`
+		Quantization  string `json:"quantization_level"`
+	} `json:"details"`
+}
+
+// rows are what is known, section by section; what is not known is left out.
+func (m modelShown) rows() (rows [][]string) {
+	section := func(name string, lines ...[]string) {
+		lines = slices.DeleteFunc(lines, func(line []string) bool { return len(line) > 1 && line[1] == "" })
+		if len(lines) == 0 {
+			return
+		}
+		if len(rows) > 0 {
+			rows = append(rows, []string{""})
+		}
+		rows = append(rows, []string{"  " + name})
+		for _, line := range lines {
+			rows = append(rows, append([]string{"    " + line[0]}, line[1:]...))
+		}
+	}
+	length := ""
+	for key, value := range m.Info {
+		if strings.HasSuffix(key, ".context_length") {
+			length = fmt.Sprint(value)
+		}
+	}
+	license, _, _ := strings.Cut(strings.TrimSpace(m.License), "\n")
+	npu := ""
+	if m.Damaged == "" && m.NPU.Reason != "" {
+		npu = map[bool]string{true: "runs: ", false: "does not run: "}[m.NPU.OK] + m.NPU.Reason
+	}
+	section("Model", []string{"architecture", m.Details.Family}, []string{"parameters", m.Details.ParameterSize},
+		[]string{"quantization", m.Details.Quantization}, []string{"context length", length},
+		[]string{"source", strings.TrimSuffix(m.Source+"@"+short(m.Revision), "@")}, []string{"digest", short(m.Digest)},
+		[]string{"license", license}, []string{"damaged", m.Damaged}, []string{"NPU", npu})
+	var devices, abilities, parameters [][]string
+	for _, d := range m.Devices {
+		devices = append(devices, []string{d.Label, onDevice(d)})
+	}
+	for _, ability := range m.Capabilities {
+		if ability == "tools" && m.ToolFormat != "" {
+			abilities = append(abilities, []string{ability, m.ToolFormat})
+		} else {
+			abilities = append(abilities, []string{ability})
+		}
+	}
+	for line := range strings.Lines(m.Parameters) {
+		name, value, _ := strings.Cut(line, " ")
+		parameters = append(parameters, []string{name, strings.TrimSpace(value)})
+	}
+	section("Devices", devices...)
+	section("Capabilities", abilities...)
+	section("Parameters", parameters...)
+	return rows
 }
 
 // onDevice is what is known of a model on a device.
