@@ -65,7 +65,8 @@ func written(t *testing.T, r *Runner, ref llm.ModelRef, owner string, tokens []i
 // not tell, it is what is known without.
 func memoryOfTheProcess(t *testing.T, r *Runner, c *chat, ref llm.ModelRef, loaded llm.Loaded, before int64) {
 	assert.GreaterOrEqual(t, loaded.Bytes, fileSize(ref.Dir, "openvino_model.bin"))
-	debug.FreeOSMemory() // what Go gives back later would look like less memory of the model
+	debug.FreeOSMemory() // what is given back, or used again, later would look like less memory of the model
+	openvino.Trim()
 	last, base := int64(0), r.memory.charge(c.name, c.least())
 	for _, owner := range []string{"red", "blue", "green"} {
 		_, stats := written(t, r, ref, owner, ids(t, c, owner, 1500))
