@@ -190,6 +190,22 @@ func factsOf(b *Backend, client string) router.Facts {
 	return facts
 }
 
+func TestTheNoteOfADeviceSaysWhetherAModelIsKeptOffIt(t *testing.T) {
+	asked(t, time.Hour)
+	b, _ := start(t, t.TempDir())
+	eventually(t, "the devices are there", func() bool { return len(b.engine.current().States()) > 0 })
+	model, err := b.library.Find(starter)
+	require.NoError(t, err)
+	npu, mock := llm.Device{Class: llm.NPU, Runtime: "NPU", Emulated: true}, b.engine.current().States()[0].Device
+	change := func(device llm.Device, change func(*cards.Card)) {
+		b.knowledge.cards.Update(starter, device, b.knowledge.basis(model.Ref().Digest, device), change)
+	}
+	change(npu, func(c *cards.Card) { c.Quarantined = "it crashed three times" })
+	assert.Equal(t, []string{"smollm2:135m is kept off this device: it crashed three times."}, b.notes(engine.State{Device: npu}), "the other one takes it")
+	change(mock, func(c *cards.Card) { c.Verdict = cards.Wrong })
+	assert.Equal(t, []string{"smollm2:135m still runs on this device, since no other can take it: it crashed three times."}, b.notes(engine.State{Device: npu}))
+}
+
 func TestAProbeGivesWayToARequestAndComesBack(t *testing.T) {
 	asked(t, 50*time.Millisecond, cards.Question{Text: "[[slow 100]] [[say Oslo is the capital of Norway, and it always was]]", Answers: []string{"oslo"}})
 	b, _ := start(t, t.TempDir())
@@ -291,6 +307,17 @@ func TestSettingsDecideAtTheNextRequest(t *testing.T) {
 	assert.Equal(t, "cpu", curl.Request.Pinned)
 	assert.Equal(t, "the settings keep smollm2:135m on", curl.Request.PinnedBy)
 	assert.True(t, curl.Policy.NeverFallBack)
+	assert.True(t, curl.Policy.OnBattery, "the NPU is preferred there")
+	require.NoError(t, b.ChangeSettings(func(s *config.Settings) error {
+		s.NeverFallBack, s.BatteryNPU, s.SidePrompt, s.SideAnswer, s.Preference = false, false, 99, 9, []string{llm.CPU, llm.NPU}
+		return nil
+	}))
+	policy := factsOf(b, "curl").Policy
+	assert.False(t, policy.NeverFallBack)
+	assert.False(t, policy.OnBattery)
+	assert.Equal(t, 99, policy.SidePrompt)
+	assert.Equal(t, 9, policy.SideAnswer)
+	assert.Equal(t, []string{llm.CPU, llm.NPU}, policy.Preference)
 	assert.ErrorContains(t, pins(config.Pin{Device: "cpu"}), "neither a model nor a client")
 	assert.ErrorContains(t, pins(config.Pin{Client: "x", Device: "tpu"}), `"tpu" is no device`)
 }
