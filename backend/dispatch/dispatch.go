@@ -29,7 +29,8 @@ type Call struct {
 // Answer takes what comes back. Both run one at a time.
 type Answer struct {
 	// Begin is called once, before the first Delta: the device is decided, headers may go. It comes when a device gives the
-	// request its turn, or after 10 s of waiting with the device it waits for; from then on it stays on that device.
+	// request its turn, or after 10 s of waiting with the device it waits for; from then on it stays on that device, unless the
+	// answer fills it: see Record.Continued.
 	// It is nil for an answer that is given whole: that one may go to another device until its first Delta, and with Again to its end.
 	Begin func(llm.Record) error
 	// Delta is called for each piece, in order.

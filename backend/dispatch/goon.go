@@ -15,12 +15,14 @@ import (
 // has asked for that. So it goes on elsewhere: another device reads the prompt and the answer so far, and writes the rest into the same
 // stream. The headers have named the device where it began, and the record names both.
 
-// mayGoOn tells that an answer ended only because its device has no room for more. One that a grammar or a limit of thinking holds
-// stays as it is: how far those have come is known to the device alone.
+// mayGoOn tells that an answer ended only because its device has no room for more, and could go on.
 func mayGoOn(req llm.GenerateRequest, stats llm.Stats) bool {
-	return stats.Finish == llm.FinishLength && (req.MaxTokens == 0 || stats.CompletionTokens < req.MaxTokens) &&
-		req.Constraint == nil && req.Thought == nil && !req.IgnoreEOS
+	return stats.Finish == llm.FinishLength && (req.MaxTokens == 0 || stats.CompletionTokens < req.MaxTokens) && free(req)
 }
+
+// free tells that an answer may be written in two parts. With a grammar or a limit of thinking it may not: how far those have come is
+// known to the device alone.
+func free(req llm.GenerateRequest) bool { return req.Constraint == nil && req.Thought == nil }
 
 // goOn has the rest of an answer written where the rules would send a prompt of that length. Where no device may take it, or none
 // begins, the answer stays cut, and the record says why.

@@ -97,6 +97,11 @@ func (t *trip) generate(ctx context.Context, answer Answer) (llm.Stats, error) {
 	if err != nil {
 		return llm.Stats{PromptTokens: n}, err
 	}
+	if t.room > 0 && req.MaxTokens > t.room && free(generate) {
+		if next, err := t.choose(ctx, model, n+t.room, nil); err == nil && next.Device.ID() != decision.Device.ID() {
+			t.room += next.AnswerLimit // it would go on there
+		}
+	}
 	var stats llm.Stats
 	t.again = answer.Again
 	err = t.attempt(ctx, model, decision, func(device llm.Device) (err error) {
