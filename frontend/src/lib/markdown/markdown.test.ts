@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { hostileMarkdown, longAnswer } from '../../../dev/texts.mjs';
-import { renderBlocks, renderMarkdown, showControls } from './render';
+import { renderBlocks, showControls } from './render';
 import { StreamView } from './stream';
 
 const tricky = [
@@ -87,7 +87,9 @@ describe('renderBlocks', () => {
 
 describe('hostile Markdown', () => {
   const page = document.createElement('div');
-  page.innerHTML = renderMarkdown(hostileMarkdown);
+  page.innerHTML = renderBlocks(hostileMarkdown, {})
+    .blocks.map((block) => block.html)
+    .join('');
 
   it('makes no element that loads, runs or submits something', () => {
     const allowed = new Set(

@@ -99,13 +99,6 @@ function lineOffsets(source: string): number[] {
   return offsets;
 }
 
-/** Renders a whole text at once. */
-export function renderMarkdown(source: string): string {
-  return renderBlocks(source, {})
-    .blocks.map((block) => block.html)
-    .join('');
-}
-
 const bidi = /[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g;
 
 /**
