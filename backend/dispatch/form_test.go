@@ -239,15 +239,15 @@ func TestAFormatComesAfterTheThought(t *testing.T) {
 }
 
 func TestWhatNoGrammarHoldsIsRefusedBeforeADeviceIsAsked(t *testing.T) {
-	odd := json.RawMessage(`{"type":"array","contains":{"type":"integer"}}`)
-	oddTools := json.RawMessage(`[{"type":"function","function":{"name":"now","parameters":{"type":"object","properties":{"a":{"not":{"type":"null"}}}}}}]`)
+	odd := json.RawMessage(`{"type":"array","uniqueItems":true}`)
+	oddTools := json.RawMessage(`[{"type":"function","function":{"name":"now","parameters":{"type":"object","properties":{"a":{"not":{"pattern":"a"}}}}}}]`)
 	for name, c := range map[string]struct {
 		req                llm.Request
 		keyword, parameter string
 	}{
-		"a schema":            {llm.Request{Constraint: &llm.Constraint{Schema: odd}}, `"contains" at #`, "format"},
-		"a schema, raw":       {llm.Request{Raw: true, Prompt: "a", Constraint: &llm.Constraint{Schema: odd}}, `"contains" at #`, "format"},
-		"a schema with tools": {llm.Request{Tools: tools, Constraint: &llm.Constraint{Schema: odd}}, `"contains" at #`, "format"},
+		"a schema":            {llm.Request{Constraint: &llm.Constraint{Schema: odd}}, `"uniqueItems" at #`, "format"},
+		"a schema, raw":       {llm.Request{Raw: true, Prompt: "a", Constraint: &llm.Constraint{Schema: odd}}, `"uniqueItems" at #`, "format"},
+		"a schema with tools": {llm.Request{Tools: tools, Constraint: &llm.Constraint{Schema: odd}}, `"uniqueItems" at #`, "format"},
 		"a regex":             {llm.Request{Constraint: &llm.Constraint{Regex: "(?=a)b"}}, "(?", "format"},
 		"strict tools":        {llm.Request{Tools: oddTools, ToolChoice: llm.ToolChoice{Strict: true}}, `"not" at #`, "tools"},
 	} {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -50,6 +51,9 @@ func (w *writer) array(f *flat, depth int) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if least, err = f.contains(a, least, most); err != nil {
+		return "", err
+	}
 	if least > 0 || most >= 0 {
 		if err := w.charge(costs["minItems"], "minItems", f.at); err != nil {
 			return "", err
@@ -70,6 +74,39 @@ func (w *writer) array(f *flat, depth int) (string, error) {
 		}
 	}
 	return f.writeArray(first, rest, least, most)
+}
+
+// maxContained bounds how many items may have to match "contains".
+const maxContained = 32
+
+// contains puts the items that must match it in front, behind those that have places of their own: there the grammar can hold them to
+// it. It returns how many items there must be.
+func (f *flat) contains(a *array, least, most int) (int, error) {
+	i := slices.IndexFunc(f.parts, func(n *node) bool { return n.fields["contains"] != nil })
+	if i < 0 {
+		return least, nil
+	}
+	part, n := f.parts[i], 1
+	if limit := part.fields["minContains"]; limit != nil {
+		var ok bool
+		if n, ok = limit.count(); !ok {
+			return 0, wrong("minContains", part.at, "a whole number")
+		}
+	}
+	if part.fields["maxContains"] != nil {
+		return 0, cannot("maxContains", part.at, "it would need to look back at other items")
+	}
+	if n == 0 {
+		return least, nil
+	}
+	if a.rest == nil || n > maxContained || most >= 0 && len(a.first)+n > most {
+		return 0, cannot("contains", part.at, "there must be room for what it asks for behind the items that have places of their own")
+	}
+	a.first = slices.Clone(a.first)
+	for range n {
+		a.first = append(a.first, allOf([]*node{a.rest, part.fields["contains"]}))
+	}
+	return max(least, len(a.first)), nil
 }
 
 func (f *flat) writeArray(first []string, rest string, least, most int) (string, error) {

@@ -9,6 +9,9 @@ import (
 
 // choice writes anyOf or oneOf, each alternative together with what stands beside it.
 func (w *writer) choice(f *flat, keyword string, list *node, depth int) (string, error) {
+	if keyword == "" && len(list.items) == 0 {
+		return "", nothing(list.at, "its opposite is everything")
+	}
 	if !list.array || len(list.items) == 0 {
 		return "", wrong(keyword, f.at, "an array of schemas")
 	}
@@ -70,7 +73,7 @@ func (w *writer) spread(rest *flat, items []*node) ([]*branch, error) {
 
 // option writes one alternative: by itself where nothing stands beside the choice, so that it may refer to itself further down.
 func (w *writer) option(rest *flat, b *branch, depth int) (string, error) {
-	if len(rest.fields) == 0 && rest.values == nil && !b.more {
+	if len(rest.fields) == 0 && rest.values == nil && len(rest.excepted)+len(rest.pending) == 0 && !b.more {
 		return w.schema(b.node, depth+1)
 	}
 	for _, part := range b.flat.parts[len(rest.parts):] {
@@ -93,6 +96,9 @@ func (w *writer) exclusive(list *node, branches []*branch) error {
 			if err != nil {
 				return err
 			}
+			if !apart && len(branches) <= fewBranches && w.exclude(a, b) {
+				continue
+			}
 			if !apart {
 				return cannot("oneOf", list.at, "a value could be of two of its alternatives ("+b.node.at+" and "+a.node.at+
 					"); use anyOf, or give each a required property with another const")
@@ -100,6 +106,22 @@ func (w *writer) exclusive(list *node, branches []*branch) error {
 		}
 	}
 	return nil
+}
+
+// fewBranches are so few that each may be held to what the others do not accept.
+const fewBranches = 8
+
+// exclude makes both accept only what the other does not. It is false where that cannot be said.
+func (w *writer) exclude(a, b *branch) bool {
+	notA, okA := w.negate(a.node, 0)
+	notB, okB := w.negate(b.node, 0)
+	if !okA || !okB {
+		return false
+	}
+	a.flat.pending = append(a.flat.pending, &node{at: b.node.at, array: true, items: notB})
+	b.flat.pending = append(b.flat.pending, &node{at: a.node.at, array: true, items: notA})
+	a.more, b.more = true, true
+	return true
 }
 
 // apart tells whether no value can be of both.

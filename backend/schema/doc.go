@@ -11,7 +11,10 @@
 //   - What is neither mentioned nor forbidden is left out: additionalProperties is false where there are properties,
 //     items is false behind prefixItems, and a schema of keywords for one type means that type.
 //   - Properties come in the schema's order.
-//   - anyOf, oneOf, allOf and $ref beside other keywords are multiplied out; oneOf only where its branches exclude each other.
+//   - anyOf, oneOf, allOf and $ref beside other keywords are multiplied out.
+//   - not, and if with then and else, become alternatives, where the opposite can be said in these forms: of types, limits, required
+//     properties, and values where there is a list of them. Alternatives of oneOf that overlap are held to what the others are not.
+//   - contains holds the first items to it.
 //   - A schema without a type, such as {"minLength":2}, accepts only the types that its keywords are about.
 //
 // It also bounds what the library, which cannot be interrupted, is asked to do.

@@ -15,12 +15,16 @@ type flat struct {
 	values  []*node       // of const and enum: what may be; nil when they say nothing
 	objects []*objectPart // what each part says about properties
 	parts   []*node       // what was merged
+
+	excepted []*node // values that may not be
+	pending  []*node // lists of schemas, of each of which one must hold, too: what "not" and "if" come to
 }
 
 // clone is a copy that can be added to.
 func (f *flat) clone() *flat {
 	c := *f
 	c.fields, c.parts = maps.Clone(f.fields), slices.Clone(f.parts)
+	c.excepted, c.pending = slices.Clone(f.excepted), slices.Clone(f.pending)
 	c.objects = nil
 	for _, o := range f.objects {
 		part := *o
@@ -34,7 +38,7 @@ func (f *flat) get(keyword string) *node { return f.fields[keyword] }
 // Keywords that say nothing about what a value may be. (format does, for some strings: text.go.)
 var annotations = []string{"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema",
 	"$id", "id", "$anchor", "$dynamicAnchor", "$vocabulary", "$defs", "definitions", "contentMediaType", "contentEncoding", "contentSchema",
-	"discriminator", "then", "else", "minContains", "maxContains"} // the last four mean nothing without discriminated, if and contains
+	"discriminator", "then", "else", "minContains", "maxContains"} // the last four are read with if and contains, and mean nothing without
 
 // Keywords that are about values of one type.
 var keywordsOf = map[string][]string{
@@ -47,8 +51,6 @@ var keywordsOf = map[string][]string{
 
 // Keywords that no grammar can enforce, and why.
 var refused = map[string]string{
-	"not": "a grammar can only say what may come", "if": "conditions are not supported",
-	"contains":    "it would need to look back at other items",
 	"$dynamicRef": "use $ref", "$recursiveRef": "use $ref",
 }
 
@@ -56,22 +58,12 @@ var refused = map[string]string{
 func (f *flat) refuse() error {
 	for _, part := range f.parts {
 		for _, key := range part.keys {
-			if why, found := refused[key]; found && !trivial(key, part.fields[key]) {
+			if why, found := refused[key]; found {
 				return cannot(key, part.at, why)
 			}
 		}
 	}
 	return nil
-}
-
-// trivial tells whether a keyword with this value says nothing.
-func trivial(keyword string, n *node) bool {
-	switch keyword {
-	case "not":
-		value, ok := n.bool()
-		return ok && !value
-	}
-	return false
 }
 
 // flatten merges n, what it refers to, and its allOf.
@@ -123,6 +115,16 @@ func (w *writer) add(f *flat, n *node, path []*node) error {
 					return err
 				}
 			}
+		case key == "not":
+			if err := w.forbid(f, key, value, "its opposite cannot be said in what a grammar holds"); err != nil {
+				return err
+			}
+		case key == "if":
+			if err := w.condition(f, n); err != nil {
+				return err
+			}
+		case key == except:
+			f.excepted = append(f.excepted, value.items...)
 		default:
 			if err := f.merge(key, value, n); err != nil {
 				return err

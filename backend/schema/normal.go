@@ -72,6 +72,7 @@ type budget struct {
 	patterns []string
 	repeats  int // their work
 	counted  int // work of counting properties
+	negated  int // schemas whose opposite was looked for
 }
 
 // charge counts n more schemas, or what costs as much.
@@ -214,6 +215,19 @@ func (w *writer) flat(f *flat, depth int) (string, error) {
 		if n := f.get(keyword); n != nil {
 			return w.choice(f, keyword, n, depth)
 		}
+	}
+	if len(f.pending) > 0 {
+		for _, keyword := range []string{"unevaluatedProperties", "unevaluatedItems"} {
+			if n := f.get(keyword); n != nil { // what an opposite speaks of does not count as evaluated
+				return "", cannot(keyword, n.at, "it stands beside not, if, or alternatives of oneOf that have values in common")
+			}
+		}
+		rest := f.clone()
+		rest.pending = rest.pending[1:]
+		return w.choice(rest, "", f.pending[0], depth)
+	}
+	if err := f.leaveOut(); err != nil {
+		return "", err
 	}
 	if f.values != nil {
 		return w.values(f)

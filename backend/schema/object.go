@@ -67,6 +67,7 @@ type object struct {
 	schemas  map[string]*node // of names
 	required []string
 	others   *node // the schema of all other properties; nil: there are none
+	closed   bool  // there may be none; else that is our choice
 	pattern  string
 	matching *node // the schema of properties whose name matches pattern; nil: there are none
 	min, max int   // max -1: any number
@@ -155,7 +156,7 @@ func (o *object) rest(f *flat) error {
 		o.others = &node{at: f.at, scalar: "true"}
 	}
 	if o.others != nil && o.others.scalar == "false" {
-		o.others = nil
+		o.others, o.closed = nil, true
 	}
 	return nil
 }
@@ -259,6 +260,9 @@ func (o *object) settle(f *flat) error {
 		case o.schemas[name] != nil:
 		case o.matching != nil:
 			return cannot("required", f.at, fmt.Sprintf("%q is required but only matched by a pattern", name))
+		case o.others == nil && !o.closed:
+			o.names = append(o.names, name)
+			o.schemas[name] = &node{at: f.at, scalar: "true"}
 		case o.others == nil:
 			return nothing(f.at, fmt.Sprintf("%q is required but not allowed", name))
 		default:

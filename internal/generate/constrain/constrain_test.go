@@ -167,7 +167,7 @@ func TestWhatCannotBeEnforcedIsInvalid(t *testing.T) {
 	}{
 		"nothing":           {&llm.Constraint{}, "asks for nothing"},
 		"nil":               {nil, "no constraint"},
-		"schema":            {schemaOf(`{"type":"object","properties":{"a":{"not":{}}}}`), `"not" at #/properties/a`},
+		"schema":            {schemaOf(`{"type":"object","properties":{"a":{"not":{"pattern":"a"}}}}`), `"not" at #/properties/a`},
 		"regex":             {&llm.Constraint{Regex: `a(?!b)`}, "regular expression"},
 		"long regex":        {&llm.Constraint{Regex: `(ab|cd){0,300}(c|d){500}`}, "more than 1000"},
 		"EBNF":              {&llm.Constraint{EBNF: `root ::= missing`}, "the grammar cannot be used"},

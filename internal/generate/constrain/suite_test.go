@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +20,7 @@ import (
 	"signalbox/backend/llm"
 	"signalbox/backend/schema"
 	"signalbox/internal/generate/constrain"
+	"signalbox/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "write the expectation files again")
@@ -64,6 +67,23 @@ func TestSuite(t *testing.T) {
 	expected, err := os.ReadFile("testdata/suite-expected.txt")
 	require.NoError(t, err)
 	assert.Equal(t, string(expected), text)
+	inReadme(t, sum)
+}
+
+// figure is where the README says what TestSuite counts.
+var figure = regexp.MustCompile(`of \d+ schemas \d+ are refused([^;]*); of the others' instances \d+ of \d+ valid ones can be written, and \d+ of(\s+)\d+ invalid`)
+
+func inReadme(t *testing.T, sum map[string]int) {
+	file := filepath.Join(testenv.Root(t), "README.md")
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Regexp(t, figure, string(raw), "the README gives the figure")
+	right := figure.ReplaceAllString(string(raw), fmt.Sprintf("of %d schemas %d are refused$1; of the others' instances %d of %d valid ones can be written, and %d of${2}%d invalid",
+		sum["schemas"], sum["refused"], sum["through"], sum["valid"], sum["leaks"], sum["invalid"]))
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(right), 0o644))
+	}
+	assert.True(t, *update || right == string(raw), "the README's figure is not what was measured: run this test with -update")
 }
 
 func try(t *testing.T, c *constrain.Compiler, g group, sum map[string]int) string {
