@@ -6,8 +6,8 @@
 set -euo pipefail
 
 build=(build-essential pkg-config libgtk-3-dev libwebkit2gtk-4.1-dev ca-certificates)
-test=(xvfb dbus openbox wmctrl xdotool imagemagick x11-utils strace python3-dbus python3-gi webkit2gtk-driver chromium chromium-driver
-  fonts-dejavu-core nsis wine wine64 gcc-mingw-w64-x86-64-win32)
+test=(xvfb dbus openbox wmctrl imagemagick x11-utils strace webkit2gtk-driver chromium chromium-driver
+  fonts-dejavu-core wine wine64 gcc-mingw-w64-x86-64-win32)
 # dbus-x11 is left out on purpose: with it, a program that finds no session bus starts one of its own and leaves it behind.
 
 wanted=("${build[@]}")

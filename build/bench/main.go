@@ -1,7 +1,7 @@
 // Bench measures Signalbox against OpenVINO GenAI and llama.cpp on the same checkpoint: in turns, in one run, so that a busy
 // machine is busy for all of them. Ratios are what counts; it prints them, with the goals, and keeps all figures as JSON.
 //
-//	go run ./build/bench [-rounds 5] [-out build/cache/bench.json] [-only pull|routing]
+//	go run ./build/bench [-rounds 5] [-out build/cache/bench.json] [-only pull|routing|clients]
 //
 // `make bench` prepares what it needs: the built programs, the starter model, and a Python with the two others.
 package main
