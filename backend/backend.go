@@ -125,7 +125,7 @@ func (b *Backend) Run(ctx context.Context) error {
 	ui := server.HTTPServer(b.server.UI(b.access), base, b.log)
 	served := make(chan error, 1)
 	b.work.Go(func() { served <- ui.Serve(b.ui) })
-	b.work.Go(func() { b.lookForDevices(base) })
+	b.work.Go(func() { b.engine.lookForDevices(base) })
 	b.work.Go(func() { b.watchSleep(base) })
 	b.work.Go(func() { b.prober.run(base) })
 	b.work.Go(func() { b.sweepModels(base) })

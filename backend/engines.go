@@ -70,7 +70,7 @@ func (e *engines) refresh() {
 		close(old.unused)
 	}
 	e.going.Go(func() { e.retire(old) })
-	e.going.Go(e.lookForDevices)
+	e.going.Go(func() { e.lookForDevices(context.Background()) }) // Close ends it
 }
 
 // keep keeps what a device's process wrote when it crashed.
@@ -89,11 +89,12 @@ func (e *engines) options(t *tenure) engine.Options {
 	}
 }
 
-// lookForDevices lets a new engine find them, for the window shows them also before the next request.
-func (e *engines) lookForDevices() {
-	if _, err := e.Devices(context.Background()); err != nil { // Close ends it
+// lookForDevices lets a new engine find them: the window should show them before the next request.
+func (e *engines) lookForDevices(ctx context.Context) {
+	if _, err := e.Devices(ctx); err != nil && ctx.Err() == nil {
 		e.backend.log.Warn("look for devices", "error", err)
 	}
+	e.backend.changed.wake()
 }
 
 // retire closes an engine when its last user has left, or will not.

@@ -411,3 +411,10 @@ func TestAVariantsCardIsItsFilesAndAnUntriedNPUHasItsProgramsLength(t *testing.T
 	k.complete(&facts, mine, 1<<40)
 	assert.Equal(t, 4096, facts.ContextLimit, "the router knows it, too")
 }
+
+func TestAPageOfAnErrorIsALineOnACard(t *testing.T) {
+	assert.Equal(t, "it failed: no such file", oneLine("  it failed:\n\tno such file\n"))
+	long := oneLine(strings.Repeat("\n  é", 1000))
+	assert.Equal(t, 301, len([]rune(long)))
+	assert.True(t, strings.HasSuffix(long, "…"), long)
+}

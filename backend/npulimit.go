@@ -85,6 +85,15 @@ func chooseLimit(setting, reserve int, model models.Model, failed int, free int6
 	return limit
 }
 
+// npuContext is how many tokens prompt and answer have together in a program that is not compiled yet.
+func (k *knowledge) npuContext(states []engine.State, device llm.Device, m models.Model) int {
+	length := k.npuLimit(states, device, m) + k.backend.Settings().NPUReserve - 1
+	if m.ContextLength > 0 {
+		length = min(length, m.ContextLength)
+	}
+	return length
+}
+
 // tryLess notes that a model did not load with a limit. It reports false where less is not worth a try.
 func (k *knowledge) tryLess(device llm.Device, load llm.LoadRequest, err error) bool {
 	if device.Class != llm.NPU || load.PromptLimit/2 < leastNPULimit {

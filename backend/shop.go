@@ -20,6 +20,9 @@ import (
 	"signalbox/internal/version"
 )
 
+// agent is this program to the hub: the User-Agent of what is asked and fetched there.
+var agent = "signalbox/" + version.Version
+
 // openShop puts together where models come from and how they are changed.
 func (b *Backend) openShop() *server.Shop {
 	if err := b.library.EmptyTrash(); err != nil { // what was deleted could be brought back until now
@@ -69,8 +72,6 @@ func (b *Backend) login(ctx context.Context, tokens *hub.Tokens, token string) (
 	_, l.Kept = tokens.Find(b.hubOrigin())
 	return l, nil
 }
-
-var agent = "signalbox/" + version.Version
 
 // hubOrigin is what a token is kept for.
 func (b *Backend) hubOrigin() string {

@@ -178,11 +178,3 @@ func (b *Backend) loaded(context.Context) ([]ollama.Loaded, error) {
 	}
 	return list, nil
 }
-
-// lookForDevices looks for them once, beside everything else: the window should show them before the first request.
-func (b *Backend) lookForDevices(ctx context.Context) {
-	if _, err := b.engine.Devices(ctx); err != nil && ctx.Err() == nil {
-		b.log.Warn("look for devices", "error", err)
-	}
-	b.changed.wake()
-}
