@@ -103,11 +103,11 @@ class Server:
 
     def stop(self):
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
 
     def requests(self):
         """The requests since the last call that reached a model, oldest first. A client may leave before the journal has the end."""
-        for _ in range(50):
+        for _ in range(600):
             found = self.list()
             if all(e["state"] == "done" for e in found):
                 break
