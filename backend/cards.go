@@ -32,7 +32,8 @@ func (b *Backend) Release(device, model string) (int, error) {
 	}
 	released := 0
 	for _, c := range b.knowledge.cards.Cards() {
-		if c.Device != device || model != "" && c.Model != model || c.Quarantined == "" && c.Verdict != cards.Wrong && c.LoadError == "" && c.FailedLimit == 0 {
+		held := c.Quarantined != "" || c.Verdict == cards.Wrong || c.LoadError != "" || c.FailedLimit != 0
+		if c.Device != device || model != "" && c.Model != model || !held {
 			continue
 		}
 		found = true

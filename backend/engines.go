@@ -198,7 +198,9 @@ func (e *engines) Run(ctx context.Context, job engine.Job) (llm.Stats, error) {
 	return stats, err
 }
 
-func (e *engines) Embed(ctx context.Context, device llm.Device, load llm.LoadRequest, req llm.EmbedRequest, keepAlive *time.Duration, onState func(engine.Progress)) (llm.Embedded, engine.Times, error) {
+func (e *engines) Embed(
+	ctx context.Context, device llm.Device, load llm.LoadRequest, req llm.EmbedRequest, keepAlive *time.Duration, onState func(engine.Progress),
+) (llm.Embedded, engine.Times, error) {
 	eng, release, err := e.ready(ctx)
 	if err != nil {
 		return llm.Embedded{}, engine.Times{}, err
@@ -210,7 +212,9 @@ func (e *engines) Embed(ctx context.Context, device llm.Device, load llm.LoadReq
 	return embedded, times, err
 }
 
-func (e *engines) Load(ctx context.Context, device llm.Device, load llm.LoadRequest, keepAlive *time.Duration, onState func(engine.Progress)) (llm.Loaded, engine.Times, error) {
+func (e *engines) Load(
+	ctx context.Context, device llm.Device, load llm.LoadRequest, keepAlive *time.Duration, onState func(engine.Progress),
+) (llm.Loaded, engine.Times, error) {
 	eng, release, err := e.ready(ctx)
 	if err != nil {
 		return llm.Loaded{}, engine.Times{}, err

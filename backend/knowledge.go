@@ -209,8 +209,10 @@ func (k *knowledge) missed() []cards.Seen {
 	return slices.DeleteFunc(k.cards.Seen(), func(seen cards.Seen) bool { return !within(seen.At, missedFor) })
 }
 
+// missing is a clause about a device that was here.
 func missing(seen cards.Seen) string {
-	return fmt.Sprintf("it was here on %s and is not found now: its driver may be missing, or the device is switched off", seen.At.Local().Format("2 January 2006"))
+	return fmt.Sprintf("it was here on %s and is not found now: its driver may be missing, or the device is switched off",
+		seen.At.Local().Format("2 January 2006"))
 }
 
 // complete adds what the card of a model on a device says.

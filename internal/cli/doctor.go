@@ -157,7 +157,8 @@ func notPaged(list []generate.NotPaged) (findings []doctor.Finding) {
 	for _, m := range list {
 		findings = append(findings, doctor.Finding{
 			What: "models", OK: true, Do: fmt.Sprintf(command+"   (to try it again)", m.File),
-			Says: m.Model + " is loaded without paged attention, because loads with it ended the engine process twice: its long prompts and second turns take longer.",
+			Says: m.Model + " is loaded without paged attention, because loads with it ended the engine process twice: " +
+				"its long prompts and second turns take longer.",
 		})
 	}
 	return findings
@@ -169,7 +170,8 @@ func library(folders ...string) []doctor.Finding {
 		return []doctor.Finding{sentence("models", err, "")}
 	}
 	if len(list) == 0 {
-		return []doctor.Finding{{What: "models", Says: "There is no model in " + folders[0] + ".", Do: "signalbox pull qwen3:8b   (`signalbox search` finds others)"}}
+		return []doctor.Finding{{What: "models", Says: "There is no model in " + folders[0] + ".",
+			Do: "signalbox pull qwen3:8b   (`signalbox search` finds others)"}}
 	}
 	var findings []doctor.Finding
 	usable := 0
@@ -213,7 +215,8 @@ func space(folders ...string) (findings []doctor.Finding) {
 			_ = os.Remove(probe)
 		} else if !disk.Full(err) {
 			findings = append(findings, doctor.Finding{
-				What: "disk", Says: fmt.Sprintf("Nothing can be written into %s: %v.", there, bare(err)), Do: "change who may write there, or set SIGNALBOX_HOME to another folder",
+				What: "disk", Says: fmt.Sprintf("Nothing can be written into %s: %v.", there, bare(err)),
+				Do: "change who may write there, or set SIGNALBOX_HOME to another folder",
 			})
 			continue
 		}

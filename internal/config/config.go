@@ -160,13 +160,15 @@ const longestKeep = Duration(10 * 365 * 24 * time.Hour)
 
 // originForm is what the guard compares with: "*", or a scheme with a host, of which the first part or all may be "*", and
 // perhaps a port, which may be "*".
-var originForm = regexp.MustCompile(`^(\*|file://|[A-Za-z][A-Za-z0-9+.-]*://(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])(:(\*|[0-9]{1,5}))?)$`)
+var originForm = regexp.MustCompile(`^(\*|file://|[A-Za-z][A-Za-z0-9+.-]*://` +
+	`(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])(:(\*|[0-9]{1,5}))?)$`)
 
 func checkOrigins(origins []string) error {
 	var errs []error
 	for _, origin := range origins {
 		if !originForm.MatchString(origin) {
-			errs = append(errs, fmt.Errorf("origins: %q is no origin: write scheme://host or scheme://host:port without a path, such as https://app.example", brief.Text(origin)))
+			errs = append(errs, fmt.Errorf("origins: %q is no origin: write scheme://host or scheme://host:port without a path, "+
+				"such as https://app.example", brief.Text(origin)))
 		}
 	}
 	return errors.Join(errs...)

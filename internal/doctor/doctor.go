@@ -12,10 +12,10 @@ import (
 
 // Finding is one thing that was looked at.
 type Finding struct {
-	What string `json:"what"` // "NPU driver"
-	OK   bool   `json:"ok"`
-	Says string `json:"says"`         // one sentence
-	Do   string `json:"do,omitempty"` // a command, or where to go; empty when nothing needs doing
+	What string // "NPU"
+	OK   bool
+	Says string // one sentence
+	Do   string // a command, or where to go; empty when nothing needs doing
 }
 
 // Machine is what is looked at. The zero value of a field means the question cannot be asked here.
@@ -38,7 +38,8 @@ func NPU(m Machine) []Finding {
 		return nil
 	}
 	if m.wsl() {
-		return []Finding{{What: what, Says: "This is WSL, which passes no NPU through: Signalbox for Windows can use it.", Do: "install Signalbox on Windows itself"}}
+		return []Finding{{What: what, Says: "This is WSL, which passes no NPU through: Signalbox for Windows can use it.",
+			Do: "install Signalbox on Windows itself"}}
 	}
 	if !m.hasPCI(accelerator) {
 		return []Finding{{What: what, OK: true, Says: "This machine has no Intel NPU; GPU and CPU do the work."}}
