@@ -3,8 +3,10 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"signalbox/backend/llm"
 )
@@ -305,8 +307,10 @@ func (w *writer) values(f *flat) (string, error) {
 		if types != nil && f.get("type") != nil && !slices.Contains(types, kind) && !(kind == "integer" && slices.Contains(types, "number")) {
 			continue
 		}
-		if keyword := f.about(kind); keyword != "" {
-			return "", cannot(keyword, f.get(keyword).at, "it stands beside a list of values")
+		if fits, err := f.fits(v, kind); err != nil {
+			return "", err
+		} else if !fits {
+			continue
 		}
 		text, err := literal(v)
 		if err != nil {
@@ -324,6 +328,55 @@ func (w *writer) values(f *flat) (string, error) {
 		return "", err
 	}
 	return `{"enum":[` + strings.Join(list, ",") + `]}`, nil
+}
+
+// fits tells whether a listed value keeps to the limits beside the list.
+func (f *flat) fits(v *node, kind string) (bool, error) {
+	switch keyword := f.about(kind); {
+	case keyword == "":
+		return true, nil
+	case kind == "string":
+		return f.fitsText(v)
+	case (kind == "integer" || kind == "number") && f.get("multipleOf") == nil:
+		return f.fitsNumber(v)
+	default:
+		return false, cannot(keyword, f.get(keyword).at, "it stands beside a list of values")
+	}
+}
+
+func (f *flat) fitsText(v *node) (bool, error) {
+	text, _ := v.text()
+	least, most, err := f.counts("minLength", "maxLength")
+	if err != nil {
+		return false, err
+	}
+	if n := utf8.RuneCountInString(text); n < least || most >= 0 && n > most {
+		return false, nil
+	}
+	n := f.get("pattern")
+	if n == nil {
+		return true, nil
+	}
+	expression, ok := n.text()
+	if !ok {
+		return false, wrong("pattern", f.at, "a text")
+	}
+	matches, err := regexp.Compile(goPattern(expression))
+	if err != nil {
+		return false, cannot("pattern", n.at, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return matches.MatchString(text), nil
+}
+
+func (f *flat) fitsNumber(v *node) (bool, error) {
+	from, fromOpen, to, toOpen, err := f.ends()
+	if err != nil {
+		return false, err
+	}
+	at, ok := v.number()
+	below := from != nil && ok && (at.Cmp(from) < 0 || fromOpen && at.Cmp(from) == 0)
+	above := to != nil && ok && (at.Cmp(to) > 0 || toOpen && at.Cmp(to) == 0)
+	return ok && !below && !above, nil
 }
 
 // literal writes a value that the answer must be. Numbers that the library cannot hold exactly are refused.

@@ -51,6 +51,8 @@ func TestNormalForm(t *testing.T) {
 				`{"type":"object","properties":{"a":{"type":"integer","minimum":3},"b":{"title":"any"}},"required":["a","b"],"additionalProperties":false}]}`},
 		{`{"type":"object","properties":{"a":{"type":"null"}},"required":["z"]}`,
 			`{"type":"object","properties":{"a":{"type":"null"},"z":{"title":"any"}},"required":["z"],"additionalProperties":false}`},
+		{`{"enum":["a","bé","ccc","B1",7],"minLength":2,"maxLength":2,"pattern":"^[a-z]"}`, `{"enum":["bé",7]}`},
+		{`{"enum":[1,2,3.5,5,"x"],"minimum":2,"exclusiveMaximum":5}`, `{"enum":[2,3.5,"x"]}`},
 		{`{"enum":["a","b","c"],"not":{"enum":["b","x"]}}`, `{"enum":["a","c"]}`},
 		{`{"type":"string","not":{"const":7}}`, `{"type":"string"}`},
 		{`{"type":["boolean","null"],"not":{"const":null}}`, `{"enum":[true,false]}`},
@@ -89,7 +91,7 @@ func TestWhatCannotBeEnforcedIsNamedWithItsPlace(t *testing.T) {
 		"multipleOf":  `"type":"number","multipleOf":0.01`, "oneOf": `"oneOf":[{"type":"integer"},{"type":"number"}]`,
 		"$ref": `"$ref":"https://example.com/schema"`, "$dynamicRef": `"$dynamicRef":"#x"`,
 		"pattern": `"type":"string","pattern":"^(?=x)"`, "patternProperties": `"patternProperties":{"a":{},"b":{}}`,
-		"propertyNames": `"properties":{"a":{}},"propertyNames":{"maxLength":3}`, "minLength": `"enum":["a"],"minLength":3`,
+		"propertyNames": `"properties":{"a":{}},"propertyNames":{"maxLength":3}`, "minItems": `"enum":[[1]],"minItems":3`,
 		"minProperties": `"minProperties":1000000`, "unevaluatedProperties": `"allOf":[{"properties":{"a":{}},"unevaluatedProperties":false},{"properties":{"b":{}}}]`,
 	} {
 		_, err := schema.Normal([]byte(at(text)))
