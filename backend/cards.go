@@ -11,6 +11,7 @@ import (
 	"signalbox/backend/engine"
 	"signalbox/backend/llm"
 	"signalbox/backend/models"
+	"signalbox/internal/brief"
 )
 
 // What people are told of models on devices, and how they end a quarantine.
@@ -46,10 +47,23 @@ func (b *Backend) Release(device, model string) (int, error) {
 		})
 	}
 	if !found {
-		return 0, llm.Errorf(llm.CodeModelNotFound, "there is no device %q here", device)
+		return 0, b.noDevice(device)
 	}
 	b.changed.wake()
 	return released, nil
+}
+
+// noDevice refuses a name that no device has, and tells those that there are.
+func (b *Backend) noDevice(id string) error {
+	var here []string
+	for _, s := range b.engine.current().States() {
+		here = append(here, s.Device.ID())
+	}
+	err := llm.Errorf(llm.CodeModelNotFound, "there is no device %q here", brief.Text(id))
+	if here == nil {
+		return err.WithHint("devices are known once the engine has looked for them")
+	}
+	return err.WithHint("use %s", strings.Join(here, ", "))
 }
 
 // deviceOf is enough of a device for a card of its own.

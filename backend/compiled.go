@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"signalbox/backend/llm"
 	"signalbox/backend/models"
 	"signalbox/backend/router"
 	"signalbox/backend/server"
@@ -58,7 +57,7 @@ func (b *Backend) RemoveCompiled(device, model string) (int64, error) {
 		}
 	}
 	if device != "" && runtime == "" {
-		return 0, llm.Errorf(llm.CodeModelNotFound, "there is no device %q here", device)
+		return 0, b.noDevice(device)
 	}
 	freed := b.compiled().Prune(compiledLimit, func(e compiled.Entry) bool {
 		return runtime != "" && e.Device != runtime || model != "" && e.Model != model

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -177,6 +178,11 @@ func TestWordSaladIsNoticedKeptAndReleased(t *testing.T) { // field report 3
 	assert.Empty(t, factsOf(b, "curl").Devices[0].Wrong)
 	_, err = b.Release("gpu:7", "")
 	assert.Equal(t, llm.CodeModelNotFound, llm.CodeOf(err))
+	assert.ErrorContains(t, err, `there is no device "gpu:7" here`)
+	refused, _ := errors.AsType[*llm.Error](err)
+	assert.Equal(t, "use mock:0", refused.Hint)
+	_, err = b.RemoveCompiled("gpu:7", "")
+	assert.ErrorContains(t, err, `there is no device "gpu:7" here`)
 }
 
 func factsOf(b *Backend, client string) router.Facts {

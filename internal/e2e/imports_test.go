@@ -72,7 +72,7 @@ var allowed = map[string][]string{
 	"app/internal/demo":              {"app", "app/tray", "internal/dirs", "internal/instance"},
 	"app/internal/gtk":               {},
 	"app/tray":                       {"build"},
-	"backend":                        {"backend/cards", "backend/dispatch", "backend/downloads", "backend/engine", "backend/hub", "backend/journal", "backend/llm", "backend/machine", "backend/models", "backend/ollama", "backend/router", "backend/server", "internal/compiled", "internal/config", "internal/dirs", "internal/logs", "internal/runtime", "internal/version"},
+	"backend":                        {"backend/cards", "backend/dispatch", "backend/downloads", "backend/engine", "backend/hub", "backend/journal", "backend/llm", "backend/machine", "backend/models", "backend/ollama", "backend/router", "backend/server", "internal/brief", "internal/compiled", "internal/config", "internal/dirs", "internal/logs", "internal/runtime", "internal/version"},
 	"backend/anthropic":              {"backend/llm", "backend/models", "backend/wire"},
 	"backend/cards":                  {"backend/llm", "internal/disk"},
 	"backend/connect":                {},
