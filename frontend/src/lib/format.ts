@@ -9,8 +9,8 @@ export const tokens = (n: number) => `${count(n)} ${n === 1 ? 'token' : 'tokens'
 /** 0.8 ms, 42 ms, 1.3 s, 2 min 5 s */
 export function duration(ms: number): string {
   if (ms < 1) return ms === 0 ? '0 ms' : '<1 ms';
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  if (ms < 59_500) return `${(ms / 1000).toFixed(ms < 9_950 ? 1 : 0)} s`;
   const seconds = Math.round(ms / 1000);
   return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
@@ -24,8 +24,8 @@ export function ordinal(n: number): string {
 }
 
 export function bytes(n: number): string {
-  if (n < 1_000_000) return `${Math.max(1, Math.round(n / 1000))} kB`;
-  return n < 1_000_000_000
+  if (n < 999_500) return `${Math.max(1, Math.round(n / 1000))} kB`;
+  return n < 999_500_000
     ? `${Math.round(n / 1_000_000)} MB`
     : `${(n / 1_000_000_000).toFixed(n < 99_950_000_000 ? 1 : 0)} GB`;
 }
