@@ -11,15 +11,6 @@ import (
 	"path/filepath"
 )
 
-// Unpack makes dest the runtime of this system, from the wheels in the folder wheels.
-func Unpack(wheels, dest string) error {
-	target, err := Here()
-	if err != nil {
-		return err
-	}
-	return target.Unpack(wheels, dest)
-}
-
 // Unpack makes dest this runtime, from the wheels in the folder wheels. Each wheel and each file is compared with the lock,
 // only files that the lock names are written, and dest is replaced when all is written: it is the old folder or the new one,
 // never half of one.
