@@ -46,7 +46,7 @@ func listenBoth(port int) (listeners []net.Listener, host string, err error) {
 func taken(host string, port int, err error) error {
 	if !errors.Is(err, errAddressInUse) {
 		return llm.Errorf(llm.CodeUnavailable, "listen on %s port %d: %w", host, port, err).
-			WithHint("choose another port in the settings, or with SIGNALBOX_HOST=127.0.0.1:%d", port+1)
+			WithHint("choose another port in the settings, or with SIGNALBOX_HOST=127.0.0.1:%d", nextFree(port))
 	}
 	holder := "another program"
 	if name, pid, ok := portHolder(port); ok {
@@ -56,7 +56,7 @@ func taken(host string, port int, err error) error {
 		WithHint("end that program, or choose another port in the settings or with SIGNALBOX_HOST=127.0.0.1:%d", nextFree(port))
 }
 
-// nextFree is the next port that nobody holds now.
+// nextFree is the next port that this user could listen on now; 0, which picks one, where there is none.
 func nextFree(port int) int {
 	for next := port + 1; next < 65536; next++ {
 		listeners, _, err := listenBoth(next)
@@ -67,7 +67,7 @@ func nextFree(port int) int {
 			return next
 		}
 	}
-	return port + 1
+	return 0
 }
 
 // PortFree tells whether the server could listen on a port now, and if not who holds it.

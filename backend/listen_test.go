@@ -1,13 +1,17 @@
 package backend
 
 import (
+	"errors"
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"signalbox/backend/llm"
 )
 
 func TestListenTakesBothLoopbacks(t *testing.T) {
@@ -33,5 +37,13 @@ func TestTakenPortNamesItsHolder(t *testing.T) {
 		assert.ErrorContains(t, err, "port "+strconv.Itoa(port)+" on "+host+" is held by")
 		assert.ErrorContains(t, err, "pid "+strconv.Itoa(os.Getpid()))
 		assert.ErrorContains(t, err, "SIGNALBOX_HOST=127.0.0.1:")
+	}
+}
+
+func TestThePortThatIsProposedIsOne(t *testing.T) {
+	for _, err := range []error{errAddressInUse, syscall.EACCES} {
+		refused, ok := errors.AsType[*llm.Error](taken("127.0.0.1", 65535, err))
+		require.True(t, ok)
+		assert.Contains(t, refused.Hint, "SIGNALBOX_HOST=127.0.0.1:0")
 	}
 }
