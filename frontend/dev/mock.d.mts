@@ -35,7 +35,7 @@ export interface MockState {
   kept: Map<string, string>;
   /**
    * What waits until its name is taken out, so that a test can look at it for as long as it needs: "position 2" and "compiling for NPU"
-   * of [[queue]], "prefill", "thoughts" at their end, "answer" in its middle, "replay", "download", "move".
+   * of [[queue]], "prefill", "thoughts" at their end, "answer" in its middle, "cut", "replay", "download", "move".
    */
   held: Set<string>;
   downloads: Download[];

@@ -477,8 +477,9 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
       }
       if (text.includes('[[cut]]')) {
         end('error', { error: 'cut' });
-        // What was written must be out before the connection breaks.
+        // What was written must be out before the connection breaks: a browser drops what nobody has read by then.
         await sleep(50, abort.signal);
+        await held('cut');
         return void res.destroy();
       }
       end('completed');

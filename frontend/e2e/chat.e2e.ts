@@ -82,8 +82,10 @@ it('shows a refusal in the words of the server, and that it did not run', async 
 });
 
 it('never takes a cut answer for a whole one', async () => {
-  const { page } = await start();
+  const { page, mock } = await start(holding('cut'));
   await say(page, 'Explain [[cut]] [[say Half an answer]]');
+  await answers(page).locator('.prose').getByText('Half an answer').waitFor();
+  mock.state.held.clear();
   await page.getByRole('alert').waitFor();
   await expect.poll(() => answers(page).innerText()).toContain('Half an answer');
 });
