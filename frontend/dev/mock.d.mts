@@ -28,7 +28,6 @@ export interface MockState {
     keep_alive?: number;
   }[];
   refuse: { saveChat?: string };
-  missing: Set<string>;
   offline: boolean;
   loaded: LoadedModel[];
   trash: Model[];

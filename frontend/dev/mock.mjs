@@ -103,7 +103,6 @@ export function initialState() {
     bodies: [],
     refuse: {},
     /** Routes that this build does not have: "POST /api/pull". */
-    missing: new Set(),
     /** What waits until it is taken out of here: see mock.d.mts. */
     held: new Set(),
     /** The hub cannot be reached. */
@@ -538,11 +537,6 @@ export async function startMock({ port = 0, pace = 12 } = {}) {
     const route = routes[`${req.method} ${url.pathname}`];
     const byId = parts.length >= 4 && parts[1] === 'ui' ? routes[withId] : undefined;
     try {
-      const key = route ? `${req.method} ${url.pathname}` : withId;
-      if (state.missing.has(key)) {
-        if (req.method === 'GET' && key.includes('/ui/')) return void (await file('/ui/', res));
-        return json(res, 501, { error: `${key} is not supported by this version of Signalbox yet` });
-      }
       if (route) await route(req, res, '', url.searchParams);
       else if (byId) await byId(req, res, decodeURIComponent(parts[3]), url.searchParams);
       else if (req.method === 'GET' && url.pathname.startsWith('/ui')) await file(url.pathname, res);

@@ -82,24 +82,6 @@ it('gets a model: pauses, goes on, and has it in the list and the picker', async
   await page.getByRole('button', { name: /^qwen3:8b/ }).waitFor();
 });
 
-it('pulls by name where the build keeps no list of downloads, and tells why one failed', async () => {
-  const { page, mock } = await start({
-    path: '#/models',
-    before: (m) =>
-      (m.state.missing = new Set(['GET /ui/downloads', 'POST /ui/downloads', 'GET /ui/disk', 'POST /ui/preflight'])),
-  });
-  await page.getByRole('radio', { name: 'Get more' }).check({ force: true });
-  const name = page.getByRole('textbox', { name: 'Name of a model, or words to search for' });
-  await name.fill('broken:1b');
-  await page.getByRole('button', { name: 'Get broken:1b' }).click();
-  await page.getByText('openvino_model.bin from the hub is not what the hub declares').waitFor();
-  await page.getByRole('button', { name: 'Remove broken:1b from this list' }).click();
-  await name.fill('OpenVINO/Qwen3-8B-int4-cw-ov');
-  await page.getByRole('button', { name: 'Get Qwen3-8B-int4-cw-ov' }).click();
-  await page.getByText('OpenVINO/Qwen3-8B-int4-cw-ov is here').waitFor();
-  expect(mock.state.hits).toContain('POST /api/pull');
-});
-
 it('searches the hub, and says that it is offline', async () => {
   const { page, mock } = await start({
     path: '#/models',
@@ -123,31 +105,6 @@ it('searches the hub, and says that it is offline', async () => {
   mock.state.offline = true;
   await page.getByRole('checkbox', { name: 'Made for NPUs' }).check();
   await page.getByText('The hub could not be searched: huggingface.co cannot be reached').waitFor();
-});
-
-it('has no button that this build cannot do', async () => {
-  const missing = [
-    'POST /api/pull',
-    'DELETE /api/delete',
-    'GET /api/models/known',
-    'GET /ui/downloads',
-    'GET /ui/disk',
-    'GET /ui/hub',
-    'GET /ui/compiled',
-    'POST /desktop/import',
-    'POST /ui/models/verify',
-    'POST /ui/models/move',
-  ];
-  const { page } = await start({
-    path: '#/models/smollm2%3A135m',
-    before: (m) => (m.state.missing = new Set([...missing, 'GET /ui/cards', 'POST /ui/models/restore'])),
-  });
-  await page.getByRole('button', { name: 'Chat with it' }).waitFor();
-  expect(await page.getByRole('button', { name: 'Delete' }).count()).toBe(0);
-  expect(await page.getByRole('radio', { name: 'Get more' }).count()).toBe(0);
-  expect(await page.getByText('Disk').count()).toBe(0);
-  for (const name of ['Verify', 'Move', 'Add a folder'])
-    expect(await page.getByRole('button', { name }).count()).toBe(0);
 });
 
 it('tells before the first byte what keeps a model away', async () => {

@@ -1,5 +1,5 @@
 // The only caller of /desktop/ endpoints. Everything works without a desktop: in a plain browser they answer 404.
-import { ApiError, call, isMissing, send } from './api/http';
+import { ApiError, call, send } from './api/http';
 
 /** Whether url is one that may be opened outside: nothing that starts a program or reads a file. */
 export function openable(url: string): boolean {
@@ -29,7 +29,7 @@ export async function chooseFolder(title: string): Promise<string | undefined> {
   try {
     return (await call<{ path: string }>('POST', '/desktop/folder', { json: { title } })).path;
   } catch (err) {
-    if (err instanceof ApiError && isMissing(err.status)) return undefined;
+    if (err instanceof ApiError && err.status === 404) return undefined;
     throw err;
   }
 }

@@ -1,5 +1,5 @@
 // The listener's JSON endpoints, one function each.
-import { call, changes, errorFromJSON, optional, send } from './http';
+import { ApiError, call, errorFromJSON, send } from './http';
 import { readNDJSON } from './ndjson';
 import type {
   Chat,
@@ -67,15 +67,21 @@ export const cancelRequest = (traceId: string) => send('POST', `/ui/requests/${e
 
 export const request = (traceId: string) => call<Entry>('GET', `/ui/requests/${encodeURIComponent(traceId)}`);
 
-/** What was used since a moment. Undefined where this build keeps no archive: then there is no export either. */
-export const totals = (since: Date) => optional<Totals>('GET', `/ui/requests/totals?since=${since.toISOString()}`);
+/** What was used since a moment. */
+export const totals = (since: Date) => call<Totals>('GET', `/ui/requests/totals?since=${since.toISOString()}`);
 
 export const exportPath = (format: 'jsonl' | 'csv', filter: RequestFilter) =>
   `/ui/requests/export?${new URLSearchParams({ format, ...narrowed(filter) })}`;
 
 /** Whether the prompt of a request was kept, so that it can be run again. */
 export async function bodyKept(traceId: string): Promise<boolean> {
-  return (await optional<object>('GET', `/ui/requests/${encodeURIComponent(traceId)}/body`)) !== undefined;
+  try {
+    await send('GET', `/ui/requests/${encodeURIComponent(traceId)}/body`);
+    return true;
+  } catch (err) {
+    if (err instanceof ApiError && err.status === 404) return false;
+    throw err;
+  }
 }
 
 /**
@@ -94,10 +100,8 @@ export async function* replay(traceId: string, device: string, signal: AbortSign
   throw new Error('The answer was cut off: the connection ended before its last line.');
 }
 
-/** The routing rules in order, with what the settings say. Empty where this build does not tell. */
-export const rules = async () => (await optional<{ rules: Rule[] | null }>('GET', '/ui/rules'))?.rules ?? [];
-
-export const canExplain = () => changes('POST', '/api/route/explain');
+/** The routing rules in order, with what the settings say. */
+export const rules = async () => (await call<{ rules: Rule[] | null }>('GET', '/ui/rules')).rules ?? [];
 
 /** Says where a message would run, without running it. */
 export const explain = (model: string, prompt: string, device: string) =>

@@ -88,37 +88,3 @@ export async function call<T>(method: string, path: string, init: RequestInit & 
   const body = await response.text();
   return (body ? JSON.parse(body) : undefined) as T;
 }
-
-/**
- * Like call for what only some builds have: undefined where this one does not. The listener answers paths under /ui/ that it does
- * not know with the page, so that what is not JSON is not there either.
- */
-export async function optional<T>(
-  method: string,
-  path: string,
-  init: RequestInit & { json?: unknown } = {},
-): Promise<T | undefined> {
-  try {
-    const response = await send(method, path, init);
-    const json = response.headers.get('Content-Type')?.startsWith('application/json') || response.status === 204;
-    if (!json) return undefined;
-    const body = await response.text();
-    return (body ? JSON.parse(body) : undefined) as T | undefined;
-  } catch (err) {
-    if (err instanceof ApiError && isMissing(err.status)) return undefined;
-    throw err;
-  }
-}
-
-/** There is no such route, or none that does something yet. */
-export const isMissing = (status: number) => status === 404 || status === 405 || status === 501;
-
-/** Whether the route of a change is there: asked for nothing, one that is refuses. */
-export async function changes(method: string, path: string): Promise<boolean> {
-  try {
-    await send(method, path, { json: {} });
-    return true;
-  } catch (err) {
-    return err instanceof ApiError && !isMissing(err.status);
-  }
-}

@@ -1,5 +1,5 @@
 // Models on disk and in memory, and where more come from: /api/show, /api/ps, /api/pull, /api/search, /ui/downloads, /ui/disk.
-import { call, changes, errorFromJSON, optional, send } from './http';
+import { call, errorFromJSON, send } from './http';
 import { readNDJSON } from './ndjson';
 import type {
   Card,
@@ -26,10 +26,9 @@ export async function loaded(): Promise<LoadedModel[]> {
 /** An empty request that keeps nothing loaded frees the model. */
 export const unload = (model: string) => send('POST', '/api/generate', { json: { model, keep_alive: 0 } });
 
-/** What was measured of the models on the devices. Undefined where this build measures nothing. */
-export async function cards(): Promise<Card[] | undefined> {
-  const found = await optional<{ cards: Card[] | null }>('GET', '/ui/cards');
-  return found && (found.cards ?? []);
+/** What was measured of the models on the devices. */
+export async function cards(): Promise<Card[]> {
+  return (await call<{ cards: Card[] | null }>('GET', '/ui/cards')).cards ?? [];
 }
 
 /** Lets a model onto a device again that it was kept off. */
@@ -40,17 +39,6 @@ export const remove = (model: string) => send('DELETE', '/api/delete', { json: {
 
 /** Brings back what was deleted since Signalbox was started. */
 export const restore = (model: string) => send('POST', '/ui/models/restore', { json: { model } });
-
-export const canRemove = () => changes('DELETE', '/api/delete');
-export const canRestore = () => changes('POST', '/ui/models/restore');
-export const canPull = () => changes('POST', '/api/pull');
-
-/**
- * Fetches a model: the frames as they come, "success" last. Throws ApiError when it fails, and a plain Error when the stream ends
- * before it said how.
- */
-export const pull = (model: string, signal: AbortSignal) =>
-  follow<PullFrame>('/api/pull', { model, stream: true }, signal, 'The connection ended before the model was there.');
 
 /** Sends a question whose answer takes a while: its lines as they come, "success" last. */
 async function* follow<Line extends { status: string }>(
@@ -124,22 +112,14 @@ export const importFolder = async (
     )
   ).model ?? folder.name;
 
-export const canPreflight = () => changes('POST', '/ui/preflight');
-export const canVerify = () => changes('POST', '/ui/models/verify');
-export const canRepair = () => changes('POST', '/ui/models/repair');
-export const canMove = () => changes('POST', '/ui/models/move');
-export const canImport = () => changes('POST', '/desktop/import');
-
-/** Undefined where this build has one source alone. */
-export const source = () => optional<HubSource>('GET', '/ui/hub');
+/** Where models come from. */
+export const source = () => call<HubSource>('GET', '/ui/hub');
 
 /** Keeps a token for the hub; an empty one forgets it. */
 export const login = (token: string) => call<Login>('PUT', '/ui/hub/token', { json: { token } });
 
-/** Undefined where this build keeps no list of downloads. */
-export async function downloads(): Promise<Download[] | undefined> {
-  const found = await optional<{ downloads: Download[] | null }>('GET', '/ui/downloads');
-  return found && (found.downloads ?? []);
+export async function downloads(): Promise<Download[]> {
+  return (await call<{ downloads: Download[] | null }>('GET', '/ui/downloads')).downloads ?? [];
 }
 
 /** Begins a download that goes on by itself, also when the page is gone. */
@@ -150,18 +130,16 @@ export const steerDownload = (id: string, action: 'pause' | 'resume') =>
 
 export const cancelDownload = (id: string) => send('DELETE', `/ui/downloads/${encodeURIComponent(id)}`);
 
-export const disk = () => optional<DiskUse>('GET', '/ui/disk');
+export const disk = () => call<DiskUse>('GET', '/ui/disk');
 
-/** Undefined where this build keeps nothing of what it compiles. */
-export const compiled = () => optional<Compiled>('GET', '/ui/compiled');
+export const compiled = () => call<Compiled>('GET', '/ui/compiled');
 
 /** Frees what is kept of compiled models: their next loads take longer. */
 export const removeCompiled = () => call<{ freed: number }>('DELETE', '/ui/compiled');
 
-/** Undefined where this build has no such list. It needs no network. */
-export async function known(): Promise<Known[] | undefined> {
-  const found = await optional<{ models: Known[] | null }>('GET', '/api/models/known');
-  return found && (found.models ?? []);
+/** The well-known models. It needs no network. */
+export async function known(): Promise<Known[]> {
+  return (await call<{ models: Known[] | null }>('GET', '/api/models/known')).models ?? [];
 }
 
 export interface SearchQuery {
@@ -174,14 +152,13 @@ export interface SearchQuery {
   sort: string;
 }
 
-/** Searches the hub. Undefined where this build cannot; an ApiError when the hub does not answer. */
-export async function search(query: SearchQuery, signal?: AbortSignal): Promise<Found[] | undefined> {
+/** Searches the hub. Throws ApiError when the hub does not answer. */
+export async function search(query: SearchQuery, signal?: AbortSignal): Promise<Found[]> {
   const values = new URLSearchParams({ q: query.text });
   if (query.task) values.set('task', query.task);
   if (query.quantization) values.set('quantization', query.quantization);
   if (query.npu) values.set('npu', 'true');
   if (query.size) values.set('max_billions', query.size);
   if (query.sort) values.set('sort', query.sort);
-  const found = await optional<{ models: Found[] | null }>('GET', `/api/search?${values}`, { signal });
-  return found && (found.models ?? []);
+  return (await call<{ models: Found[] | null }>('GET', `/api/search?${values}`, { signal })).models ?? [];
 }

@@ -1,7 +1,6 @@
-import { afterEach, describe, expect, it, vi } from 'vitest';
-import { optional } from '../api/http';
+import { afterEach, expect, it, vi } from 'vitest';
 import { cardSentence, contextLength } from '../words';
-import { libraryState, Pull } from './library.svelte';
+import { libraryState } from './library.svelte';
 import { models } from './models.svelte';
 
 afterEach(() => vi.unstubAllGlobals());
@@ -19,66 +18,20 @@ function listener(routes: { [route: string]: () => Response }) {
 
 const json = (value: unknown) =>
   new Response(JSON.stringify(value), { headers: { 'Content-Type': 'application/json; charset=utf-8' } });
-const frames = (...lines: object[]) => new Response(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
 
-describe('a pull', () => {
-  it('adds up the files and never goes back', () => {
-    const pull = new Pull('m');
-    const seen: number[] = [];
-    for (const [digest, completed] of [
-      ['a', 10],
-      ['b', 0],
-      ['a', 90],
-      ['b', 50],
-      ['a', 20],
-    ] as const) {
-      pull.take({ status: 'pulling', digest, total: 100, completed });
-      seen.push(pull.completed);
-    }
-    expect(seen).toEqual([10, 10, 90, 140, 140]);
-    expect(pull.total).toBe(200);
-    pull.take({ status: 'verifying sha256 digest' });
-    expect(pull.status).toBe('verifying sha256 digest');
-  });
-
-  it('is done with success, and failed with an error or without an end', async () => {
-    listener({ 'POST /api/pull': () => frames({ status: 'pulling manifest' }, { status: 'success' }) });
-    const done = new Pull('m');
-    expect(await done.run()).toBe(true);
-    listener({ 'POST /api/pull': () => frames({ status: 'pulling manifest' }, { error: 'no space' }) });
-    const failed = new Pull('m');
-    expect(await failed.run()).toBe(false);
-    expect(failed.error).toBe('no space');
-    listener({ 'POST /api/pull': () => frames({ status: 'pulling manifest' }) });
-    const cut = new Pull('m');
-    await cut.run();
-    expect(cut.error).toContain('before the model was there');
-  });
-});
-
-it('takes what a build does not have for absent, and a refusal for one', async () => {
-  listener({
-    'GET /ui/downloads': () => new Response('<!doctype html>', { headers: { 'Content-Type': 'text/html' } }),
-    'GET /ui/disk': () => json({ free: 1 }),
-    'GET /api/search': () => new Response('{"error":"the hub cannot be reached"}', { status: 503 }),
-  });
-  expect(await optional('GET', '/ui/downloads')).toBeUndefined();
-  expect(await optional('GET', '/api/models/known')).toBeUndefined();
-  expect(await optional('GET', '/ui/disk')).toEqual({ free: 1 });
-  await expect(optional('GET', '/api/search')).rejects.toThrow('cannot be reached');
-});
-
-it('shows no control for what the build cannot do', async () => {
+it('asks once for what hardly changes, and again where nobody answered', async () => {
+  listener({});
+  await libraryState.discover();
+  expect(libraryState.known).toBeUndefined();
   const asked = listener({
-    'DELETE /api/delete': () => new Response('{"error":"name is invalid"}', { status: 400 }),
     'GET /api/models/known': () => json({ models: [{ name: 'qwen3:8b' }] }),
+    'GET /ui/hub': () => json({ endpoint: 'https://hub.example' }),
   });
   await libraryState.discover();
-  expect([libraryState.canPull, libraryState.canRemove]).toEqual([false, true]);
   expect(libraryState.known?.map((k) => k.name)).toEqual(['qwen3:8b']);
-  const before = asked.length;
+  expect(libraryState.source?.endpoint).toBe('https://hub.example');
   await libraryState.discover();
-  expect(asked).toHaveLength(before);
+  expect(asked).toHaveLength(2);
 });
 
 it.each([
