@@ -182,8 +182,15 @@ func start(t *testing.T, host tray.Host, opts Options, change ...func(*session))
 	}
 	var ctx context.Context
 	ctx, s.cancel = context.WithCancel(t.Context())
-	t.Cleanup(s.cancel)
-	go func() { s.ended <- s.Run(ctx, s.backend) }()
+	over := make(chan struct{})
+	t.Cleanup(func() { // before its folder goes
+		s.cancel()
+		<-over
+	})
+	go func() {
+		defer close(over)
+		s.ended <- s.Run(ctx, s.backend)
+	}()
 	synctest.Wait()
 	return s
 }
