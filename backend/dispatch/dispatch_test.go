@@ -292,12 +292,12 @@ func TestTheAnswerEndsWhereNumCtxDoes(t *testing.T) {
 		route, called          string
 		clamped                []string
 	}{
-		"the rest of the window":   {15, 0, 5, "/api/chat", "", []string{"options.num_predict", "options.num_ctx"}},
+		"the rest of the window":   {15, 0, 5, "/api/chat", "", []string{"options.num_ctx"}},
 		"less than was asked for":  {15, 9, 5, "/api/chat", "", []string{"options.num_predict", "options.num_ctx"}},
 		"by another name":          {15, 9, 5, "/api/chat", "max_tokens", []string{"max_tokens", "options.num_ctx"}},
 		"as much as was asked for": {15, 5, 5, "/api/chat", "", nil},
 		"less was asked for":       {15, 3, 3, "/api/chat", "", nil},
-		"one token":                {11, 0, 1, "/api/chat", "", []string{"options.num_predict", "options.num_ctx"}},
+		"one token":                {11, 0, 1, "/api/chat", "", []string{"options.num_ctx"}},
 		"a variant's, elsewhere":   {15, 9, 5, "/v1/chat/completions", "max_completion_tokens", []string{"max_completion_tokens", "num_ctx"}},
 		"more than the model has":  {9000, 3, 3, "/api/chat", "", []string{"options.num_ctx"}},
 	} {

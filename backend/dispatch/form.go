@@ -137,8 +137,7 @@ type reader struct {
 	parser  *toolcall.Parser // nil: the answer is text
 	deliver func(llm.Delta) error
 
-	raw     strings.Builder    // all that the model wrote, without the beginning of a character at its end
-	half    string             // that beginning, as U+FFFD: the next piece, or another device, may complete it
+	raw     strings.Builder    // all that the model wrote and the engine did not hold back
 	waiting []llm.TokenLogprob // of text that is held back
 	tokens  int
 	text    *strings.Builder // the answer, where it must match a schema; nil: it need not
@@ -169,14 +168,11 @@ func (f *form) read(prompt llm.Prompt, deliver func(llm.Delta) error) *reader {
 // take reads a piece of the engine's.
 func (r *reader) take(d llm.Delta) error {
 	r.tokens = d.Tokens
-	all := r.half + d.Text
-	d.Text = strings.TrimRight(all, "\uFFFD")
-	r.half = all[len(d.Text):]
-	r.raw.WriteString(d.Text)
-	if d.Text == "" && r.half != "" {
+	if d.Text == "" {
 		r.waiting = append(r.waiting, d.Logprobs...)
 		return nil
 	}
+	r.raw.WriteString(d.Text)
 	return r.push(d)
 }
 
@@ -195,16 +191,6 @@ func (r *reader) push(d llm.Delta) error {
 	return nil
 }
 
-// rest hands on the beginning of a character that nothing has completed.
-func (r *reader) rest() error {
-	if r.half == "" {
-		return nil
-	}
-	d := llm.Delta{Text: r.half}
-	r.half = ""
-	return r.push(d)
-}
-
 // give hands on what the parser found. Probabilities go with the first piece that comes after them.
 func (r *reader) give(deltas []llm.Delta) error {
 	for _, d := range deltas {
@@ -218,9 +204,10 @@ func (r *reader) give(deltas []llm.Delta) error {
 
 // end gives the rest, and completes what the engine says about the answer.
 func (r *reader) end(stats llm.Stats, err error) (llm.Stats, error) {
-	r.tokens = max(r.tokens, stats.CompletionTokens)
-	if err == nil || llm.CodeOf(err) == llm.CodeEngine { // what was held back is part of what the model did
-		err = cmp.Or(err, r.rest())
+	r.tokens = stats.CompletionTokens
+	if err == nil && (stats.Held != "" || r.parser == nil && len(r.waiting) > 0) {
+		err = r.push(llm.Delta{Text: stats.Held})
+		stats.Held = ""
 	}
 	if !slices.Contains(r.form.request.Stop, stats.StopString) {
 		stats.StopString = "" // one of ours

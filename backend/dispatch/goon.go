@@ -33,16 +33,17 @@ func (t *trip) goOn(ctx context.Context, model models.Model, job engine.Job, sta
 		return stats, nil // the model's own limit
 	}
 	var so llm.Prompt
+	held := strings.TrimRight(stats.Held, "\uFFFD") // the beginning of a character is written once more
 	if err == nil {
-		so, err = t.d.prepare(ctx, llm.PrepareRequest{Model: t.model, Prompt: reader.raw.String(), Context: t.prompt.Tokens})
+		so, err = t.d.prepare(ctx, llm.PrepareRequest{Model: t.model, Prompt: reader.raw.String() + held, Context: t.prompt.Tokens})
 	}
 	if err != nil {
 		t.stays(job.Device, full, err)
 		return stats, nil
 	}
-	from, said := job.Device, false
+	from, begun, said := job.Device, stats, false
 	var times engine.Times
-	job.Device, job.Times, job.Generate.Tokens = next.Device, &times, so.Tokens
+	job.Device, job.Times, job.Generate.Tokens, job.Generate.Held = next.Device, &times, so.Tokens, held
 	if job.Generate.MaxTokens > 0 {
 		job.Generate.MaxTokens -= stats.CompletionTokens
 	}
@@ -50,8 +51,7 @@ func (t *trip) goOn(ctx context.Context, model models.Model, job engine.Job, sta
 	job.OnDelta = func(d llm.Delta) error {
 		if !said {
 			said = true
-			reader.half = "" // the beginning of a character that is written once more now
-			t.goesOn(from, next, stats)
+			t.goesOn(from, next, begun)
 		}
 		d.Tokens += stats.CompletionTokens
 		return hear(d)
@@ -65,7 +65,10 @@ func (t *trip) goOn(ctx context.Context, model models.Model, job engine.Job, sta
 		t.stays(from, full, err)
 		return stats, nil
 	}
-	stats.Finish, stats.StopString, stats.Cancel = rest.Finish, rest.StopString, rest.Cancel
+	if err == nil && !said {
+		t.goesOn(from, next, begun) // which found that nothing is missing
+	}
+	stats.Finish, stats.StopString, stats.Held, stats.Cancel = rest.Finish, rest.StopString, rest.Held, rest.Cancel
 	return stats, err
 }
 

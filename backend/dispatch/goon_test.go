@@ -14,7 +14,7 @@ import (
 )
 
 // fills is an NPU whose program has room for 1,142 tokens behind a prompt of 10, and a CPU that writes the rest.
-func fills(jobs *[]engine.Job, said string, rest func(engine.Job) (llm.Stats, error)) func(context.Context, engine.Job) (llm.Stats, error) {
+func fills(jobs *[]engine.Job, said, held string, rest func(engine.Job) (llm.Stats, error)) func(context.Context, engine.Job) (llm.Stats, error) {
 	return func(_ context.Context, job engine.Job) (llm.Stats, error) {
 		*jobs = append(*jobs, job)
 		if job.Device != npu {
@@ -24,7 +24,7 @@ func fills(jobs *[]engine.Job, said string, rest func(engine.Job) (llm.Stats, er
 		joules := 2.0
 		*job.Times = engine.Times{Queue: time.Second, Load: time.Second, Joules: &joules}
 		err := job.OnDelta(llm.Delta{Text: said, Tokens: 1142})
-		return llm.Stats{PromptTokens: 10, CompletionTokens: 1142, Finish: llm.FinishLength, Prefill: time.Second, Decode: time.Second}, err
+		return llm.Stats{PromptTokens: 10, CompletionTokens: 1142, Finish: llm.FinishLength, Held: held, Prefill: time.Second, Decode: time.Second}, err
 	}
 }
 
@@ -40,17 +40,17 @@ func goesOn(text string) func(engine.Job) (llm.Stats, error) {
 
 func TestAnAnswerThatFillsItsDeviceGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
-		said, rest, want string
-		limit, left      int
+		said, held, rest, want, again string
+		limit, left                   int
 	}{
-		"without a limit":                {"one two", " three", "one two three", 0, 0},
-		"below its limit":                {"one two", " three", "one two three", 4000, 2858},
-		"in the middle of a character":   {"one \uFFFD", "\u00e9", "one \u00e9", 0, 0},
-		"after one that really is there": {"one \uFFFD two", " three", "one \uFFFD two three", 0, 0},
+		"without a limit":              {"one two", "", " three", "one two three", "", 0, 0},
+		"below its limit":              {"one two", "", " three", "one two three", "", 4000, 2858},
+		"in the middle of a character": {"one ", "\uFFFD", "\u00e9", "one \u00e9", "", 0, 0},
+		"in what may be a stop string": {"one", " t\uFFFD", " ten", "one ten", " t", 0, 0}, // the other engine gives all of it
 	} {
 		t.Run(name, func(t *testing.T) {
 			var jobs []engine.Job
-			d, j := desk(t, fills(&jobs, c.said, goesOn(c.rest)))
+			d, j := desk(t, fills(&jobs, c.said, c.held, goesOn(c.rest)))
 			ask := call()
 			ask.Request.MaxTokens = c.limit
 			var h heard
@@ -60,6 +60,7 @@ func TestAnAnswerThatFillsItsDeviceGoesOn(t *testing.T) {
 			require.Len(t, h.began, 1, "one answer, with one set of headers")
 			require.Len(t, jobs, 2)
 			assert.Equal(t, c.left, jobs[1].Generate.MaxTokens)
+			assert.Equal(t, c.again, jobs[1].Generate.Held)
 			assert.Equal(t, "NPU", record.ExecutionDevice)
 			assert.Equal(t, &llm.Continuation{Device: "CPU", EndpointID: "cpu:0", After: 1142}, record.Continued)
 			assert.Contains(t, record.RouteReason, "; the NPU was full after 1142 tokens of the answer, and the CPU went on with it.")
@@ -95,7 +96,7 @@ func TestAnAnswerThatCannotGoOnIsCutAndSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var jobs []engine.Job
-			d, _ := desk(t, fills(&jobs, "one two\uFFFD", c.rest))
+			d, _ := desk(t, fills(&jobs, "one two", "\uFFFD", c.rest))
 			ask := call()
 			c.change(&ask.Request)
 			var h heard
@@ -114,7 +115,7 @@ func TestAnAnswerThatCannotGoOnIsCutAndSaysWhy(t *testing.T) {
 
 func TestAFaultWhereTheAnswerWentOnEndsIt(t *testing.T) {
 	var jobs []engine.Job
-	d, _ := desk(t, fills(&jobs, "one two", func(job engine.Job) (llm.Stats, error) {
+	d, _ := desk(t, fills(&jobs, "one two", "", func(job engine.Job) (llm.Stats, error) {
 		_ = job.OnDelta(llm.Delta{Text: " three", Tokens: 1})
 		return llm.Stats{CompletionTokens: 1}, ended(job.Device, engine.Exit{Status: "signal: killed", Phase: "decode"})
 	}))

@@ -63,11 +63,12 @@ func (t *trip) complete(r *llm.Record, stats llm.Stats, err error) {
 // cut names what ended the answer early, or would have, by the caller's names.
 func (t *trip) cut(stats llm.Stats, err error) (names []string) {
 	req, fields := t.call.Request, fieldsOf(t.call.Route)
-	if t.shortened(stats, err) {
+	full := err == nil && stats.Finish == llm.FinishLength && stats.PromptTokens+stats.CompletionTokens >= req.ContextLimit
+	window := req.ContextLimit > 0 && full && stats.CompletionTokens != req.MaxTokens
+	if t.shortened(stats, err) && !(window && req.MaxTokens == 0) {
 		names = append(names, cmp.Or(req.LimitName, fields.answer))
 	}
-	full := err == nil && stats.Finish == llm.FinishLength && stats.PromptTokens+stats.CompletionTokens >= req.ContextLimit
-	if req.ContextLimit > 0 && full && stats.CompletionTokens != req.MaxTokens {
+	if window {
 		names = append(names, fields.window)
 	}
 	return names

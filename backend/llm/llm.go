@@ -175,6 +175,7 @@ type GenerateRequest struct {
 	Tokens      []int32     `json:"tokens"`
 	Sampling    Sampling    `json:"sampling"`
 	Stop        []string    `json:"stop,omitempty"`
+	Held        string      `json:"held,omitempty"`       // Stats.Held of the answer that Tokens end with: a stop string may begin in it
 	MaxTokens   int         `json:"max_tokens,omitempty"` // 0: until the model or the context ends
 	IgnoreEOS   bool        `json:"ignore_eos,omitempty"` // go on after an end token: for measuring
 	Logprobs    bool        `json:"logprobs,omitempty"`
@@ -239,6 +240,7 @@ type Stats struct {
 	CompletionTokens int           `json:"completion_tokens"`
 	Finish           Finish        `json:"finish"`
 	StopString       string        `json:"stop_string,omitempty"` // the stop string that ended it
+	Held             string        `json:"held,omitempty"`        // with FinishLength: the end of the text that was not emitted, for a stop string may begin with it; U+FFFD at its end is the beginning of a character
 	Prefill          time.Duration `json:"prefill"`               // from its first turn until the first token was known
 	Decode           time.Duration `json:"decode"`                // from the first token until the last
 	Cancel           time.Duration `json:"cancel,omitempty"`      // from the wish to stop until the device was free

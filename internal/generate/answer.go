@@ -30,8 +30,10 @@ type answer struct {
 func newAnswerOf(req llm.GenerateRequest, room int, sampler *sample.Sampler, emit func(llm.Delta) error) *answer {
 	history := make([]int32, len(req.Tokens), len(req.Tokens)+min(room, 4096))
 	copy(history, req.Tokens)
+	matcher := stop.NewMatcher(req.Stop)
+	matcher.Resume(req.Held)
 	return &answer{
-		request: req, emit: emit, sampler: sampler, matcher: stop.NewMatcher(req.Stop), history: history, room: room,
+		request: req, emit: emit, sampler: sampler, matcher: matcher, history: history, room: room,
 		stats: llm.Stats{PromptTokens: len(req.Tokens)},
 	}
 }
@@ -83,10 +85,13 @@ func (a *answer) take(c *chat, id int32, logits []float32) (ended bool, err erro
 	return false, nil
 }
 
-// end shows what was held back.
+// end shows what was held back, unless the answer may go on elsewhere.
 func (a *answer) end(why llm.Finish) error {
 	a.stats.Finish = why
 	text := a.matcher.Flush()
+	if why == llm.FinishLength {
+		a.stats.Held, text = text, ""
+	}
 	if text == "" && len(a.pending) == 0 {
 		return nil
 	}

@@ -418,3 +418,34 @@ func TestCompiledModelsAreKeptAndDamageCostsTimeAlone(t *testing.T) {
 	assert.Equal(t, want, got)
 	assert.Contains(t, phases, "compiling for CPU")
 }
+
+// An answer that one engine has no more room for goes on in another one, also in the middle of a stop string.
+func TestAStopStringIsFoundAcrossTheEndOfAnAnswer(t *testing.T) {
+	r := runner(t)
+	prompt := prepare(t, r, user(france))
+	whole := run(t, r, llm.GenerateRequest{Tokens: prompt, MaxTokens: 24})
+	require.NoError(t, whole.err)
+	first := run(t, r, llm.GenerateRequest{Tokens: prompt, MaxTokens: 4})
+	require.NoError(t, first.err)
+	begin := len(first.text) + len(first.stats.Held)
+	require.Greater(t, len(whole.text), begin+3)
+	stop := whole.text[begin-2 : begin+3]
+
+	cut := run(t, r, llm.GenerateRequest{Tokens: prompt, MaxTokens: 4, Stop: []string{stop}})
+	require.NoError(t, cut.err)
+	assert.Equal(t, llm.FinishLength, cut.stats.Finish)
+	assert.Equal(t, whole.text[:begin-2], cut.text)
+	assert.Equal(t, stop[:2], cut.stats.Held)
+
+	p, err := r.Prepare(t.Context(), llm.PrepareRequest{Model: model(t), Context: prompt, Prompt: cut.text + cut.stats.Held})
+	require.NoError(t, err)
+	rest := run(t, r, llm.GenerateRequest{Tokens: p.Tokens, MaxTokens: 20, Stop: []string{stop}, Held: cut.stats.Held})
+	require.NoError(t, rest.err)
+	assert.Equal(t, llm.FinishStop, rest.stats.Finish)
+	assert.Equal(t, stop, rest.stats.StopString)
+	assert.Empty(t, rest.text)
+
+	other := run(t, r, llm.GenerateRequest{Tokens: p.Tokens, MaxTokens: 20, Stop: []string{stop[:2] + "!"}, Held: cut.stats.Held})
+	require.NoError(t, other.err)
+	assert.True(t, strings.HasPrefix(other.text+other.stats.Held, whole.text[begin-2:begin+3]), "what was held is part of the answer: %q", other.text)
+}

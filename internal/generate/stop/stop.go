@@ -14,7 +14,10 @@
 // What is shown does not depend on how the bytes were cut into tokens, only when it is shown does.
 package stop
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Matcher holds back what cannot be shown yet. It belongs to one answer and one goroutine.
 type Matcher struct {
@@ -37,6 +40,13 @@ func NewMatcher(stops []string) *Matcher {
 	}
 	m.link()
 	return m
+}
+
+// Resume makes text, which another Matcher of the same strings held back at its end, held back here.
+func (m *Matcher) Resume(text string) {
+	for _, char := range text {
+		m.feed(utf8.AppendRune(nil, char))
+	}
 }
 
 // Push takes the bytes of the next token and returns the text that has become certain, which may be empty. Stopped says
