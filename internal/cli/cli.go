@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"signalbox/backend/llm"
+	"signalbox/internal/version"
 )
 
 // Program is what main gives the command line.
@@ -55,12 +56,14 @@ func (p Program) root() *cobra.Command {
 		Long: "Signalbox runs language models on this laptop's NPU, GPU and CPU. Without a command it opens the window and the\n" +
 			"tray icon and serves the APIs of Ollama, OpenAI and Anthropic on http://127.0.0.1:11434.",
 		Args:          cobra.NoArgs,
+		Version:       version.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return p.desktop(cmd.Context(), hidden)
 		},
 	}
+	root.SetVersionTemplate("signalbox version is {{.Version}}\n")
 	root.Flags().BoolVar(&hidden, "hidden", false, "start in the tray, without the window")
 	root.AddCommand(p.serveCommand(), p.runCommand(), openCommand(), listCommand(), psCommand(), showCommand(), stopCommand(),
 		pullCommand(), downloadsCommand(), rmCommand(), restoreCommand(), cpCommand(), createCommand(), importCommand(), compileCommand(), verifyCommand(),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -55,13 +56,35 @@ func connectCommand() *cobra.Command {
 			}
 			i := slices.IndexFunc(answer.Clients, func(c connectable) bool { return c.ID == strings.ToLower(args[0]) })
 			if i < 0 {
-				return llm.Errorf(llm.CodeInvalid, "no client is called %q; `signalbox connect` lists those that are known", args[0])
+				return unknownClient(args[0], answer.Clients)
 			}
 			return printClient(cmd.OutOrStdout(), answer.Clients[i])
 		},
 	}
 	cmd.Flags().StringVar(&model, "model", "", "the model to use: by default the one for new chats")
 	return cmd
+}
+
+// unknownClient names those that may be meant: "claude-code" is Claude Code, whose id is claude.
+func unknownClient(asked string, clients []connectable) error {
+	plain := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if unicode.IsLetter(r) || unicode.IsDigit(r) {
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, s)
+	}
+	var near []string
+	for _, c := range clients {
+		if want := plain(asked); want != "" && (strings.Contains(plain(c.Name), want) || strings.Contains(want, plain(c.ID))) {
+			near = append(near, c.ID)
+		}
+	}
+	if len(near) > 0 {
+		return llm.Errorf(llm.CodeInvalid, "no client is called %q; there is %s", asked, strings.Join(near, ", "))
+	}
+	return llm.Errorf(llm.CodeInvalid, "no client is called %q; `signalbox connect` lists those that are known", asked)
 }
 
 func listClients(out io.Writer, clients []connectable) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"signalbox/backend/llm"
 	"signalbox/backend/models"
 )
 
@@ -25,7 +27,7 @@ func importCommand() *cobra.Command {
 				return models.Builtin().RefuseGGUF(path)
 			}
 			if _, err := os.Stat(path); err != nil {
-				return err
+				return llm.Errorf(llm.CodeInvalid, "import %s: %w", path, errors.Unwrap(err))
 			}
 			c, err := connect()
 			if err != nil {
@@ -41,7 +43,7 @@ func importCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "what the model is called; default: the folder's name")
+	cmd.Flags().StringVar(&name, "name", "", "what the model is called; by default as it was called where it came from, else as the folder")
 	cmd.Flags().BoolVar(&reference, "reference", false, "leave the files where they are")
 	return cmd
 }

@@ -1,7 +1,7 @@
 // Package config holds the settings: one JSON file, written only by the process that owns the data folder.
 //
-// A setting that is missing in the file has its default; a file that cannot be read is not used in part: the copy of the
-// last good one (.bak) is taken, else the defaults, which are closed ones, and Load says so in its warning.
+// A setting that is missing in the file, or that cannot be used, has its default; for a file that is no JSON the copy of the last
+// good one (.bak) is taken, else the defaults, which are closed ones. Load says in its warning what it did not take from the file.
 package config
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"net"
 	"net/url"
@@ -261,32 +262,67 @@ func checkPins(pins []Pin) error {
 	return errors.Join(errs...)
 }
 
-// Load reads the settings file. The warning is a sentence for people when the file was damaged and something else was
-// taken; a missing file is a new installation and no warning.
+// Load reads the settings file. The warning is a sentence for people when something else was taken than what the file says; a
+// missing file is a new installation and no warning.
 func Load(path string) (s Settings, warning string) {
-	s, err := read(path)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	s, wrong, err := read(path)
+	switch {
+	case err == nil && wrong == nil, errors.Is(err, fs.ErrNotExist):
 		return s, ""
+	case err == nil:
+		return s, fmt.Sprintf("the settings file %s holds what cannot be used, and the defaults are used for it: %s", path, strings.ReplaceAll(wrong.Error(), "\n", "; "))
 	}
-	if backup, backupErr := read(path + ".bak"); backupErr == nil {
+	if backup, wrong, backupErr := read(path + ".bak"); backupErr == nil && wrong == nil {
 		return backup, fmt.Sprintf("the settings file %s is damaged (%v); the copy from before the last change is used", path, err)
 	}
 	return Default(), fmt.Sprintf("the settings file %s is damaged (%v); the defaults are used", path, err)
 }
 
-func read(path string) (Settings, error) {
-	s := Default()
+// read takes each setting by itself, so that one that cannot be used (wrong says why) costs none of the others. An error means that
+// the file tells nothing.
+func read(path string) (s Settings, wrong, err error) {
+	s = Default()
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return s, err
+		return s, nil, err
 	}
-	if err := json.Unmarshal(text, &s); err != nil {
-		return Default(), err
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return s, nil, err
 	}
-	if err := s.Check(); err != nil {
-		return Default(), err
+	known, err := names()
+	if err != nil {
+		return s, nil, err
 	}
-	return s, nil
+	var all []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if _, ok := known[name]; !ok {
+			all = append(all, fmt.Errorf("there is no setting %q", brief.Text(name)))
+			continue
+		}
+		one, err := json.Marshal(map[string]json.RawMessage{name: values[name]})
+		if err != nil {
+			return s, nil, err
+		}
+		with := s.Clone()
+		if err := json.Unmarshal(one, &with); err != nil {
+			all = append(all, fmt.Errorf("%s has a value of another kind (%w)", name, err))
+		} else if err := with.Check(); err != nil {
+			all = append(all, err)
+		} else {
+			s = with
+		}
+	}
+	return s, errors.Join(all...), nil
+}
+
+// names are the settings as they are called in the file.
+func names() (known map[string]json.RawMessage, err error) {
+	text, err := json.Marshal(Default())
+	if err == nil {
+		err = json.Unmarshal(text, &known)
+	}
+	return known, err
 }
 
 // Save writes the file so that a power cut leaves the old or the new one, and keeps the old one as .bak.
@@ -298,7 +334,7 @@ func (s Settings) Save(path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := read(path); err == nil {
+	if _, wrong, err := read(path); err == nil && wrong == nil {
 		if old, err := os.ReadFile(path); err == nil {
 			_ = disk.Write(path+".bak", old) // a copy for a bad day: its loss is no reason to refuse the change
 		}

@@ -47,6 +47,26 @@ func TestDamagedFileFallsBackToTheCopyAndSaysSo(t *testing.T) {
 	assert.Contains(t, warning, "defaults")
 }
 
+func TestASettingThatCannotBeUsedCostsNoOther(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings.json")
+	text := `{"port": 12001, "npu_prompt_limit": 1, "never_fall_back": true, "theme": 3, "prot": 1, "refuse_client_downloads": true}`
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	got, warning := Load(path)
+	want := Default()
+	want.Port, want.NeverFallBack, want.NoClientPull = 12001, true, true
+	assert.Equal(t, want, got)
+	for _, part := range []string{path, "npu_prompt_limit must be", "theme has a value of another kind", `there is no setting "prot"`} {
+		assert.Contains(t, warning, part)
+	}
+	assert.NotContains(t, warning, "damaged")
+	assert.NotContains(t, warning, "\n")
+
+	require.NoError(t, want.Save(path))
+	assert.NoFileExists(t, path+".bak", "a copy is of a good file only")
+	_, warning = Load(path)
+	assert.Empty(t, warning)
+}
+
 func TestBadValuesAreNamed(t *testing.T) {
 	s := Default()
 	s.Port, s.Preference = 70000, []string{"TPU"}
