@@ -117,8 +117,10 @@ func TestAnNPUThatIsFullAndDamagedAndKilled(t *testing.T) {
 
 	t.Run("its driver goes while it is in use, and the CPU answers", func(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(libraries, "openvino", "libs", "libopenvino_intel_npu_plugin.so")))
-		s.killNPU()   // as the process of a device does whose driver is taken away
-		for range 2 { // it is not tried again for every request
+		s.killNPU() // as the process of a device does whose driver is taken away
+		_, failure := s.whole(france, map[string]any{"num_predict": 2, "device": "npu"})
+		assert.Contains(t, failure, "NPU", "who asks for it is told")
+		for range 2 {
 			record, failure := s.whole(france, map[string]any{"num_predict": 2})
 			require.Empty(t, failure)
 			assert.Equal(t, llm.CPU, record.ExecutionDevice)
@@ -132,9 +134,6 @@ func TestAnNPUThatIsFullAndDamagedAndKilled(t *testing.T) {
 			}
 		}
 		assert.Contains(t, said, `Device with "NPU" name is not registered`)
-		_, failure := s.whole(france, map[string]any{"num_predict": 2, "device": "npu"})
-		assert.Contains(t, failure, "NPU", "who asks for it is told")
-
 		s.Send("PUT", "/ui/settings", map[string]any{"never_fall_back": true}, nil)
 		resp, body := s.Post("/api/chat", chat(france, nil))
 		assert.Equal(t, 503, resp.StatusCode)
