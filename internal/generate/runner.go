@@ -162,6 +162,7 @@ func (r *Runner) Unload(ctx context.Context, model string) error {
 	err := errors.Join(r.chats.drop(ctx, model), r.embedders.drop(ctx, model), r.tokenizers.drop(ctx, model))
 	if err == nil {
 		r.memory.drop(model)
+		openvino.Trim() // below what others have in the heap, nothing is given back by itself
 	}
 	return err
 }
