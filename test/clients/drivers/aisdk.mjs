@@ -4,7 +4,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { generateObject, generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import { createOllama } from 'ollama-ai-provider-v2';
-import { CALL, check, FAKE, MODEL, PARAMETERS, step, text, URL } from './common.mjs';
+import { CALL, check, FAKE, FORM, MODEL, PARAMETERS, step, text, URL } from './common.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const v1 = URL + '/v1';
@@ -38,6 +38,6 @@ for (const [name, model] of Object.entries(providers)) {
       return text(await r.text);
     });
   } else {
-    await step(name + ' object', async () => (await generateObject({ model, prompt: 'hi', maxRetries: 0, maxOutputTokens: 80, schema: jsonSchema(PARAMETERS) })).object);
+    await step(name + ' object', async () => (await generateObject({ model, prompt: 'hi', maxRetries: 0, maxOutputTokens: 200, schema: jsonSchema(FORM) })).object);
   }
 }

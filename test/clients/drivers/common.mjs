@@ -3,6 +3,8 @@ export const MODEL = 'smollm2:135m', EMBED = 'all-minilm', URL = 'http://127.0.0
 export const CANNED = 'This is a canned answer from the fake engine. No model ran.';
 export const HI = [{ role: 'user', content: 'hi' }];
 export const PARAMETERS = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
+// A form that an answer of some tokens always completes: a small model may have much to say.
+export const FORM = { type: 'object', properties: { city: { type: 'string', maxLength: 12 } }, required: ['city'], additionalProperties: false };
 export const WEATHER = { type: 'function', function: { name: 'get_weather', description: 'the weather', parameters: PARAMETERS } };
 // The fake engine calls the tool, and gives its canned answer when it has the result.
 export const CALL = '[[tool get_weather {"city": "Oslo"}]]';

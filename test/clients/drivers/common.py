@@ -10,6 +10,8 @@ FAKE = os.environ.get("ENGINE") == "fake"
 CANNED = "This is a canned answer from the fake engine. No model ran."
 HI = [{"role": "user", "content": "hi"}]
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+# A form that an answer of some tokens always completes: a small model may have much to say.
+FORM = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 12}}, "required": ["city"], "additionalProperties": False}
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "the weather", "parameters": PARAMETERS}}
 # The fake engine calls the tool, and gives its canned answer when it has the result.
 CALL = '[[tool get_weather {"city": "Oslo"}]]'

@@ -56,4 +56,4 @@ if FAKE:
     step("tools", lambda: c.chat(MODEL, ASK, tools=[WEATHER]).message.tool_calls[0].function.arguments["city"] == "Oslo")
     step("tools stream", lambda: [t.function.name for l in c.chat(MODEL, ASK, tools=[WEATHER], stream=True) for t in l.message.tool_calls or []] == ["get_weather"])
 else:
-    step("format", lambda: json.loads(c.chat(MODEL, HI, format=PARAMETERS, options=FEW | {"num_predict": 60}).message.content)["city"] is not None)
+    step("format", lambda: json.loads(c.chat(MODEL, HI, format=FORM, options=FEW | {"num_predict": 200}).message.content)["city"] is not None)

@@ -1,7 +1,7 @@
 """openai-python: chat, completions, responses, embeddings."""
 import openai
 from common import *
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 c = openai.OpenAI(base_url=URL + "/v1", api_key="signalbox", max_retries=0)
 FEW = {} if FAKE else {"max_tokens": 12, "temperature": 0, "seed": 1}
@@ -10,7 +10,7 @@ RTOOL = {"type": "function", "name": "get_weather", "parameters": PARAMETERS, "s
 
 
 class City(BaseModel):
-    city: str
+    city: str = Field(max_length=12)
 
 
 def chat():
@@ -86,4 +86,4 @@ if FAKE:
     step("tools stream helper", helper)
     step("responses tool loop", responses_loop)
 else:
-    step("json_schema", lambda: c.chat.completions.parse(model=MODEL, messages=HI, response_format=City, max_tokens=60).choices[0].message.parsed.city is not None)
+    step("json_schema", lambda: c.chat.completions.parse(model=MODEL, messages=HI, response_format=City, max_tokens=200).choices[0].message.parsed.city is not None)
