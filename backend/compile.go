@@ -109,13 +109,10 @@ func (r routing) load(ctx context.Context, eng *engine.Engine, on llm.Device, lo
 
 // aside is an engine with the settings of now, whose processes are nobody else's. release ends them.
 func (e *engines) aside(ctx context.Context) (*engine.Engine, func(), error) {
-	_, release, err := e.ready(ctx)
+	t, release, err := e.holdReady(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	e.mu.Lock()
-	t := e.now
-	e.mu.Unlock()
 	o := e.options(t)
 	o.Known, o.Changed = nil, nil
 	eng := engine.New(o)

@@ -58,12 +58,21 @@ func (e *engines) use() (eng *engine.Engine, release func()) {
 // ready holds the engine when it can run something; else the error is the sentence that says why not. What was missing is
 // looked for again each time, by one for all who ask meanwhile.
 func (e *engines) ready(ctx context.Context) (eng *engine.Engine, release func(), err error) {
+	t, release, err := e.holdReady(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.Engine, release, nil
+}
+
+// holdReady is ready for who also wants to know what the engine was made with.
+func (e *engines) holdReady(ctx context.Context) (t *tenure, release func(), err error) {
 	for {
 		e.mu.Lock()
 		t := e.now
 		if e.backend.options.Fake || t.found != nil {
 			defer e.mu.Unlock()
-			return t.Engine, e.hold(t), nil
+			return t, e.hold(t), nil
 		}
 		ended := e.look(t)
 		e.mu.Unlock()

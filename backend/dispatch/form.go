@@ -220,7 +220,7 @@ func (r *reader) end(stats llm.Stats, err error) (llm.Stats, error) {
 	}
 	if err != nil {
 		if llm.CodeOf(err) == llm.CodeEngine {
-			_ = r.give(r.parser.Finish())
+			_ = r.give(r.parser.Finish()) // what was held back is part of what the model did
 		}
 		return stats, err
 	}

@@ -89,7 +89,7 @@ func (c *Client) searchHub(ctx context.Context, q Query) ([]Found, error) {
 			continue
 		}
 		f := Found{Repo: a.ID, Task: taskOf(a.Task.value), Downloads: a.Downloads.value, Likes: a.Likes.value, Modified: a.Modified.value,
-			Gated: len(a.Gated) > 0 && string(a.Gated) != "false" && string(a.Gated) != "null"}
+			Gated: gated(a.Gated)}
 		f.describe(a.Tags.value)
 		found = append(found, f)
 	}

@@ -105,7 +105,7 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 	}
 	var info struct {
 		SHA      string              `json:"sha"`
-		Gated    json.RawMessage     `json:"gated"` // false, "auto" or "manual"
+		Gated    json.RawMessage     `json:"gated"`
 		Task     optional[string]    `json:"pipeline_tag"`
 		Modified optional[time.Time] `json:"lastModified"`
 		Tags     optional[[]string]  `json:"tags"`
@@ -120,7 +120,7 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 	if !commitForm.MatchString(info.SHA) {
 		return Snapshot{}, fault("%s names no commit for %s", c.endpoint.Host, repo)
 	}
-	s := Snapshot{Repo: repo, Commit: info.SHA, Task: info.Task.value, Modified: info.Modified.value, Gated: len(info.Gated) > 0 && string(info.Gated) != "false" && string(info.Gated) != "null"}
+	s := Snapshot{Repo: repo, Commit: info.SHA, Task: info.Task.value, Modified: info.Modified.value, Gated: gated(info.Gated)}
 	s.Architecture, s.Parameters = info.GGUF.value.Architecture, info.GGUF.value.Parameters
 	for _, tag := range info.Tags.value {
 		if license, ok := strings.CutPrefix(tag, "license:"); ok {
@@ -136,6 +136,11 @@ func (c *Client) Snapshot(ctx context.Context, repo, revision string) (Snapshot,
 	}
 	err = s.take(entries)
 	return s, err
+}
+
+// gated reads that field of the hub's: false, "auto" or "manual".
+func gated(field json.RawMessage) bool {
+	return len(field) > 0 && string(field) != "false" && string(field) != "null"
 }
 
 // optional is a field that nothing depends on: one that does not parse is absent, and no reason to refuse the whole answer.

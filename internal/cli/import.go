@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,7 +26,7 @@ func importCommand() *cobra.Command {
 				return models.Builtin().RefuseGGUF(path)
 			}
 			if _, err := os.Stat(path); err != nil {
-				return llm.Errorf(llm.CodeInvalid, "import %s: %w", path, errors.Unwrap(err))
+				return llm.Errorf(llm.CodeInvalid, "import %s: %w", path, bare(err))
 			}
 			c, err := connect()
 			if err != nil {

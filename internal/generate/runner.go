@@ -8,9 +8,10 @@
 //	stats, err := r.Generate(ctx, llm.GenerateRequest{Model: ref, Tokens: prompt.Tokens, ...}, emit)
 //
 // How it works. Each answer has a slot with the KV cache of one conversation: on the CPU blocks of one cache that all conversations
-// share, where the model's attention can be paged, else the states of an infer request. On CPU and GPU the answers that run at once take turns on the device, one inference each, first come first served; the NPU has one slot, and one
-// answer at a time. When an answer has ended its slot is kept, so that the next turn of the conversation need not compute
-// it again. A native call is never interrupted: cancelling takes effect at the next inference boundary.
+// share, where the model's attention can be paged, else the states of an infer request. On CPU and GPU the answers that run at once
+// take turns on the device, one inference each, first come first served; the NPU has one slot, and one answer at a time. When an
+// answer has ended its slot is kept, so that the next turn of the conversation need not compute it again. A native call is never
+// interrupted: cancelling takes effect at the next inference boundary.
 package generate
 
 import (
@@ -161,8 +162,8 @@ func cpuName(devices []llm.Device) string {
 func (r *Runner) Unload(ctx context.Context, model string) error {
 	err := errors.Join(r.chats.drop(ctx, model), r.embedders.drop(ctx, model), r.tokenizers.drop(ctx, model))
 	if err == nil {
-		r.memory.drop(model)
 		openvino.Trim() // below what others have in the heap, nothing is given back by itself
+		r.memory.drop(model)
 	}
 	return err
 }
