@@ -208,6 +208,21 @@ it('deletes with undo, renames, and finds chats', async () => {
   await expect.poll(() => page.url()).toContain('#/chat/');
 });
 
+it('keeps what is typed when the chat on screen is asked for again', async () => {
+  const { page } = await start();
+  await box(page).fill('Half a question');
+  await page.keyboard.press('Control+n');
+  await page.keyboard.type(', and its end');
+  expect(await box(page).inputValue()).toBe('Half a question, and its end');
+  await box(page).press('Enter');
+  await ended(page);
+  await box(page).fill('More');
+  await page.getByRole('link', { name: /^Half a question/ }).click();
+  await page.evaluate(() => dispatchEvent(new HashChangeEvent('hashchange'))); // as it comes late on a busy machine
+  await expect.poll(() => focused(page)).not.toBe('');
+  expect(await box(page).inputValue()).toBe('More');
+});
+
 it('says that a chat could not be saved, and goes on', async () => {
   const { page } = await start({ before: (mock) => (mock.state.refuse.saveChat = 'the disk is full') });
   await say(page, 'Hello');

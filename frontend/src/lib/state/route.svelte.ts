@@ -20,13 +20,22 @@ class RouteState {
   /** Grows with each wish for a new chat, also when an empty one is open: its box takes the focus. */
   fresh = $state(0);
 
+  private hash = location.hash;
+
   constructor() {
-    addEventListener('hashchange', () => (this.current = parseRoute(location.hash)));
+    addEventListener('hashchange', () => this.follow());
   }
 
   go(path: string): void {
     location.hash = `#/${path}`;
-    this.current = parseRoute(location.hash);
+    this.follow();
+  }
+
+  /** The event comes a moment after our own change: the same address is no new one, and what is typed meanwhile stays. */
+  private follow(): void {
+    if (location.hash === this.hash) return;
+    this.hash = location.hash;
+    this.current = parseRoute(this.hash);
   }
 
   newChat(): void {
@@ -37,7 +46,7 @@ class RouteState {
   /** Gives the open new chat its address without a step in the history. */
   rename(path: string): void {
     history.replaceState(null, '', `#/${path}`);
-    this.current = parseRoute(location.hash);
+    this.follow();
   }
 }
 
